@@ -1,0 +1,68 @@
+# Pure make and sh. `make help` prints the lines below that carry a double hash.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+UV := .tools/bin/uv
+BIN := .venv/bin
+CODE := plugins testbed dags dev tests include
+# Folders that exist: a checkout without one of them is still checked.
+PRESENT = $(wildcard $(CODE))
+
+.PHONY: help venv check format test test-api test-kube test-full demo-kube bench-lifecycle bench-import lock clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
+
+venv: .venv/.made ## make .venv from the hashed lock (pinned uv in .tools)
+
+.tools/.made-$(UV_VERSION):
+	$(PYTHON) -m venv .tools
+	.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	touch $@
+
+.venv/.made: requirements.lock pyproject.toml .tools/.made-$(UV_VERSION)
+	test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	touch $@
+
+check: venv ## format, lint, types, contracts, unit tests: the truth in under a minute, without a cluster
+	$(BIN)/ruff format --check --quiet $(PRESENT)
+	$(BIN)/ruff check --quiet $(PRESENT)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/pytest --quiet tests/unit
+
+format: venv ## format and repair what ruff can repair
+	$(BIN)/ruff format $(PRESENT)
+	$(BIN)/ruff check --fix-only $(PRESENT)
+
+test: venv ## unit and Airflow tests, no cluster
+	$(BIN)/pytest tests/unit tests/airflow
+
+test-api: venv ## tests against a real etcd and API server (seconds to start, Go needed for the first build)
+	$(BIN)/pytest tests/api
+
+test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux, root, Go)
+	$(BIN)/pytest -m "not full" tests/api tests/kube
+
+test-full: venv ## everything, also what is slow
+	$(BIN)/pytest tests/unit tests/airflow tests/api tests/kube
+
+demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=...
+	$(BIN)/python dev/demo_kube.py $(if $(KUBECONFIG),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)")
+
+bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, three times each, alternating
+	$(BIN)/python dev/bench_lifecycle.py
+
+bench-import: venv ## what importing Rayflight in a DAG file costs over airflow.sdk (median of 10)
+	$(BIN)/python dev/bench_import.py
+
+lock: .tools/.made-$(UV_VERSION) ## resolve pyproject.toml into requirements.lock again (UPGRADE=--upgrade for newer versions)
+	$(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate \
+	  --no-emit-index-url $(UPGRADE) --extra local --group dev --output-file requirements.lock pyproject.toml
+
+clean: ## remove what was built here (.venv, .tools, caches); the testbed is removed by `python -m testbed purge`
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist plugins/*.egg-info
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

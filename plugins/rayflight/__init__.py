@@ -1,0 +1,1 @@
+"""Rayflight: distributed GPU training on Ray and Kubernetes, flown from Airflow."""
