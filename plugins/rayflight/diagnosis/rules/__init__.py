@@ -1,0 +1,1 @@
+"""One rule a module; rules do not know each other."""

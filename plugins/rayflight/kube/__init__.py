@@ -1,0 +1,1 @@
+"""Async client of the Kubernetes API. Deadlines on every call; decides nothing."""
