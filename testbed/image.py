@@ -1,0 +1,142 @@
+"""The two images of the testbed, made without a registry and kept by content.
+
+Standard library only. Both are docker-archive files below the cache; a name carries a hash of everything that decides
+the content, so an unchanged recipe is never built twice and a changed one never reuses the old file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from testbed import image_rootfs, image_tar
+from testbed.image_rootfs import ImageError, Say
+from testbed.image_tar import ImageConfig
+
+RAY_IMAGE = f"docker.io/rayflight/ray-sim:{image_rootfs.RAY_VERSION}"
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
+PAUSE_SOURCE = Path(__file__).parent / "go/deviceplugin/cmd/pause"
+
+RAY_CONFIG = ImageConfig(
+    tag=RAY_IMAGE,
+    command=("/bin/bash",),
+    environment={
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": "/root",
+        # Debian builds PyTorch without libuv; without this every TCPStore fails with "use_libuv was requested".
+        "USE_LIBUV": "0",
+        # Nothing outside the box can be reached: without this the head tries to report at every start.
+        "RAY_USAGE_STATS_ENABLED": "0",
+    },
+    working_dir="/root",
+)
+PAUSE_CONFIG = ImageConfig(tag=PAUSE_IMAGE, entrypoint=("/pause",))
+
+# Left out of the image: nothing that runs there reads it, and every node pays for it at import.
+SKIPPED_DIRECTORIES = frozenset(
+    {
+        *("boot", "etc/hostname", "usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info"),
+        *("usr/share/bash-completion", "usr/include", "usr/lib/gcc", "usr/share/perl", "usr/share/icons", "usr/share/zoneinfo/right"),
+        *("var/cache/apt", "var/lib/apt/lists", "debootstrap"),
+    }
+)
+# Mount points and places to write to: their content stays behind, they themselves have to exist.
+EMPTY_DIRECTORIES = ("dev", "proc", "run", "sys", "tmp", "var/log")
+SKIPPED_SUFFIXES = (".a", ".h", ".hpp", ".cuh", ".js.map", ".css.map", ".jar", ".pxd")
+RECIPE = 1  # raise it when the code below changes what is in an image without changing a constant above
+
+
+def keeps(path: str) -> bool:
+    """Say whether a path of the Ray root file system goes into the image."""
+    return path not in SKIPPED_DIRECTORIES and not path.endswith(SKIPPED_SUFFIXES)
+
+
+def ray_image_path(cache: Path) -> Path:
+    """Return where the Ray image of today's recipe lies, built or not."""
+    parts = (RECIPE, image_rootfs.SUITE, image_rootfs.PACKAGES, image_rootfs.REQUIREMENTS, RAY_CONFIG)
+    rules = (sorted(SKIPPED_DIRECTORIES), EMPTY_DIRECTORIES, SKIPPED_SUFFIXES, image_tar.architecture())
+    return cache / f"ray-sim-{image_rootfs.RAY_VERSION}-{_key(repr((parts, rules)).encode())}.tar"
+
+
+def pause_image_path(cache: Path) -> Path:
+    """Return where the pause image of today's source lies, built or not."""
+    source = (PAUSE_SOURCE / "main.go").read_bytes()
+    return cache / f"pause-{_key(source + repr((RECIPE, PAUSE_CONFIG, image_tar.architecture())).encode())}.tar"
+
+
+def build_ray_image(cache: Path, say: Say) -> Path:
+    """Return the Ray image's archive, building it (2 to 3 minutes, root) when it is not in the cache."""
+    return _build(ray_image_path(cache), say, _fill_ray)
+
+
+def build_pause_image(cache: Path, say: Say) -> Path:
+    """Return the pause image's archive, building it (seconds) when it is not in the cache."""
+    return _build(pause_image_path(cache), say, _fill_pause)
+
+
+def _key(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _build(target: Path, say: Say, fill: Callable[[Path, Path, Path, Say], None]) -> Path:
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(target) as scratch:
+        if target.exists():  # somebody else built it while this process waited for the lock
+            return target
+        log = target.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        fresh = scratch / target.name
+        fill(fresh, scratch, log, say)
+        fresh.rename(target)
+    say(f"{target.name}: {target.stat().st_size / 1e6:.0f} MB")
+    return target
+
+
+@contextmanager
+def _scratch(target: Path) -> Iterator[Path]:
+    """Give an empty directory that one process at a time owns; one left by a killed build is removed first."""
+    scratch = target.with_suffix(".build")
+    with open(target.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            _remove(scratch)
+            scratch.mkdir()
+            yield scratch
+        finally:
+            _remove(scratch)
+
+
+def _remove(tree: Path) -> None:
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if line.split(" ")[1].startswith(f"{tree}/"):
+            raise ImageError(f"{line.split(' ')[1]} is still mounted; umount it, then run it again")
+    if tree.exists():
+        shutil.rmtree(tree)
+
+
+def _fill_ray(fresh: Path, scratch: Path, log: Path, say: Say) -> None:
+    root = scratch / "rootfs"
+    image_rootfs.make_rootfs(root, fresh.parent.parent, log, say)
+    say("Ray image: writing the archive")
+    for name in EMPTY_DIRECTORIES:
+        shutil.rmtree(root / name)
+        (root / name).mkdir()
+    (root / "tmp").chmod(0o1777)
+    image_tar.write_docker_archive(fresh, root, RAY_CONFIG, keeps)
+
+
+def _fill_pause(fresh: Path, scratch: Path, log: Path, say: Say) -> None:
+    root = scratch / "rootfs"
+    root.mkdir()
+    environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -trimpath".strip()}
+    command = ["go", "build", "-C", str(PAUSE_SOURCE), "-ldflags", "-s -w", "-o", str(root / "pause"), "."]
+    image_rootfs.run(command, log, "build the pause program (Go)", environment)
+    image_tar.write_docker_archive(fresh, root, PAUSE_CONFIG)
