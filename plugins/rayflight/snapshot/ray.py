@@ -1,0 +1,112 @@
+"""Raw answers of the Ray dashboard to facts. Pure: no I/O.
+
+Read from ``/api/v0/...?detail=1`` (raw keys), never by name from the older endpoints, which camelCase resource names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayflight.snapshot.model import Job, PlacementGroup, RayNode
+from rayflight.snapshot.times import from_milliseconds
+from rayflight.states import JobStatus
+
+Raw = Mapping[str, Any]
+
+GROUP_LABEL = "ray.io/node-group"
+_DEMANDS = "Pending Demands:"
+
+
+def version(raw: Raw) -> tuple[str, str]:
+    """(Ray version, session_name) from ``/api/version``."""
+    return raw.get("ray_version") or "", raw.get("session_name") or ""
+
+
+def ray_nodes(raw: Raw, summary: Raw | None = None) -> tuple[RayNode, ...]:
+    """Nodes from ``/api/v0/nodes?detail=1``; ``summary`` (``/nodes?view=summary``) adds the names of the pods."""
+    pods = _pod_names(summary) if summary else {}
+    return tuple(_ray_node(item, pods.get(item["node_id"], "")) for item in _listed(raw))
+
+
+def _ray_node(raw: Raw, pod: str) -> RayNode:
+    labels = raw.get("labels") or {}
+    return RayNode(
+        id=raw["node_id"],
+        ip=raw.get("node_ip") or "",
+        state=raw.get("state") or "",
+        is_head=bool(raw.get("is_head_node")),
+        pod=pod,
+        group=labels.get(GROUP_LABEL, ""),
+        why=raw.get("state_message") or "",
+        resources={name: float(value) for name, value in (raw.get("resources_total") or {}).items()},
+        started_at=from_milliseconds(raw.get("start_time_ms")),
+        ended_at=from_milliseconds(raw.get("end_time_ms")),
+    )
+
+
+def _pod_names(summary: Raw) -> dict[str, str]:
+    """Ray node id to pod name (RAY_CLOUD_INSTANCE_ID, which the raylet reports as ``instanceId``)."""
+    raylets = (item.get("raylet") or {} for item in (summary.get("data") or {}).get("summary") or ())
+    return {item["nodeId"]: item.get("instanceId") or "" for item in raylets if item.get("nodeId")}
+
+
+def job(raw: Raw) -> Job:
+    """One submission from ``/api/jobs/ID``. Raises KeyError or ValueError on what is no submission."""
+    code = raw.get("driver_exit_code")
+    return Job(
+        id=raw["submission_id"],
+        ray_job=raw.get("job_id") or "",
+        status=JobStatus(raw["status"]),
+        message=raw.get("message") or "",
+        error_type=raw.get("error_type") or "",
+        entrypoint=raw.get("entrypoint") or "",
+        metadata={str(name): str(value) for name, value in (raw.get("metadata") or {}).items()},
+        started_at=from_milliseconds(raw.get("start_time")),
+        ended_at=from_milliseconds(raw.get("end_time")),
+        driver_node_id=raw.get("driver_node_id") or "",
+        driver_exit_code=None if code is None else int(code),
+    )
+
+
+def jobs(raw: Sequence[Raw]) -> tuple[Job, ...]:
+    """Submissions from ``/api/jobs/``, oldest first; drivers that nobody submitted are left out."""
+    found = (job(item) for item in raw if item.get("submission_id"))
+    return tuple(sorted(found, key=lambda item: item.started_at or ""))
+
+
+def placement_groups(raw: Raw) -> tuple[PlacementGroup, ...]:
+    """Placement groups from ``/api/v0/placement_groups?detail=1``."""
+    return tuple(_placement_group(item) for item in _listed(raw))
+
+
+def _placement_group(raw: Raw) -> PlacementGroup:
+    bundles = sorted(raw.get("bundles") or (), key=lambda item: (item.get("bundle_id") or {}).get("bundle_index", 0))
+    requested = (raw.get("stats") or {}).get("creation_request_received_ns")
+    return PlacementGroup(
+        id=raw["placement_group_id"],
+        state=raw.get("state") or "",
+        ray_job=raw.get("creator_job_id") or "",
+        since=from_milliseconds(float(requested or 0) / 1e6),
+        strategy=raw.get("strategy") or "",
+        bundles=tuple(
+            {name: float(value) for name, value in (item.get("unit_resources") or {}).items()} for item in bundles
+        ),
+    )
+
+
+def pending_demands(raw: Raw) -> tuple[str, ...]:
+    """The lines below "Pending Demands" of ``/api/cluster_status?format=1``; empty when nothing is asked for."""
+    text = (raw.get("data") or {}).get("clusterStatus")
+    if not isinstance(text, str) or _DEMANDS not in text:
+        return ()
+    lines = (line.strip() for line in text.split(_DEMANDS, 1)[1].splitlines())
+    return tuple(line for line in lines if line and line != "(no resource demands)")
+
+
+def _listed(raw: Raw) -> Sequence[Raw]:
+    """The rows of a ``/api/v0`` answer. Raises ValueError when Ray says that it failed: that is not an empty list."""
+    if raw.get("result") is not True:
+        raise ValueError(f"Ray's state API failed: {raw.get('msg') or 'no reason given'}")
+    rows: Sequence[Raw] = ((raw.get("data") or {}).get("result") or {}).get("result") or ()
+    return rows
