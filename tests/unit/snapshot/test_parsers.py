@@ -111,12 +111,8 @@ def test_an_uncounted_quota_shows_its_hard_limits():
 
 
 def test_unhealthy_devices_are_read_from_the_kubelets_report():
-    status = {
-        "name": "ray",
-        "allocatedResourcesStatus": [
-            {"name": "nvidia.com/gpu", "resources": [{"resourceID": "a", "health": "Healthy"}, {"resourceID": "b", "health": "Unhealthy"}]}
-        ],
-    }  # fmt: skip
+    devices = [{"resourceID": "a", "health": "Healthy"}, {"resourceID": "b", "health": "Unhealthy"}]
+    status = {"name": "ray", "allocatedResourcesStatus": [{"name": "nvidia.com/gpu", "resources": devices}]}
     raw = {
         "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "ray"}]},
@@ -148,7 +144,7 @@ def test_a_failed_state_answer_is_not_an_empty_list():
 
 
 def test_only_submissions_are_jobs():
-    rows = [
+    rows: list[dict] = [
         {"type": "DRIVER", "submission_id": None, "job_id": "01", "status": "RUNNING"},
         {"type": "SUBMISSION", "submission_id": "a", "status": "FAILED", "driver_exit_code": 0, "start_time": 1000},
     ]
