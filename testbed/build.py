@@ -70,7 +70,7 @@ def exists(program: Program) -> bool:
 def build_key(folder: Path, flags: str, go_version: str) -> str:
     """Hash of everything that decides what the build makes."""
     digest = hashlib.sha256(f"{flags}\0{go_version}\0".encode())
-    for path in sorted([folder / "go.mod", folder / "go.sum", *folder.rglob("*.go")]):
+    for path in sorted([folder / "go.mod", folder / "go.sum", *folder.rglob("*.go"), *folder.rglob("*.sh")]):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

@@ -12,8 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from testbed.build import Say
+from testbed.errors import TestbedError
 
 RAY_VERSION = "2.60.0"
 SUITE = "trixie"  # the Debian release whose PyTorch (2.6, CPU, gloo) and Python (3.13) the image uses
@@ -23,12 +26,6 @@ UV_VERSION = "0.13.9"
 PACKAGES = ("ca-certificates", "curl", "iproute2", "procps", "python3-torch", "wget")
 REQUIREMENTS = (f"ray[default,train]=={RAY_VERSION}",)
 DIST_PACKAGES = f"usr/local/lib/python{PYTHON}/dist-packages"
-
-Say = Callable[[str], None]
-
-
-class ImageError(Exception):
-    """An image could not be built; the sentence says at which step, where the log is and what to do."""
 
 
 def make_rootfs(root: Path, cache: Path, log: Path, say: Say) -> None:
@@ -40,13 +37,13 @@ def make_rootfs(root: Path, cache: Path, log: Path, say: Say) -> None:
     say("Ray image: compiling Python files, so that no pod has to")
     compile_all = f"import compileall; compileall.compile_dir('/{DIST_PACKAGES}', quiet=2, workers=0)"
     run(["chroot", str(root), "/usr/bin/python3", "-c", compile_all], log, "compile Ray's Python files")
-    check = "import ray, torch, torch.distributed as d; print(ray.__version__, torch.__version__, d.is_gloo_available())"
+    check = "import ray.train, torch.distributed as d; print(ray.__version__, d.is_gloo_available())"
     run(["chroot", str(root), "/usr/bin/python3", "-c", check], log, "import Ray and PyTorch inside the image")
 
 
 def _debootstrap(root: Path, log: Path) -> None:
     if not shutil.which("debootstrap"):
-        raise ImageError("debootstrap is not installed; apt-get install debootstrap, then run it again")
+        raise TestbedError("debootstrap is not installed; apt-get install debootstrap, then run it again")
     mirror = debian_mirror(_apt_sites())
     command = [
         *("unshare", "--mount", "--propagation", "private"),  # what it mounts goes with it, also after kill -9
@@ -154,14 +151,16 @@ def find_uv(cache: Path, log: Path) -> str:
 
 def run(command: Sequence[str], log: Path, step: str, environment: Mapping[str, str] | None = None) -> None:
     """Run one step with its output in `log`; a failure names the step and shows the end of the log."""
-    with open(log, "ab") as output:
+    with log.open("ab") as output:
         output.write(f"== {step}\n".encode())
         output.flush()
         env = {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
         try:
-            code = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=env).returncode
+            done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=env, check=False)
         except FileNotFoundError as missing:
-            raise ImageError(f"{step}: {missing.filename} is not installed") from missing
-    if code:
+            raise TestbedError(f"{step}: {missing.filename} is not installed") from missing
+    if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
-        raise ImageError(f"{step} failed with exit code {code}; the whole log is {log}, it ends with:\n{tail}")
+        raise TestbedError(
+            f"{step} failed with exit code {done.returncode}; the whole log is {log}, it ends with:\n{tail}"
+        )

@@ -1,7 +1,7 @@
 """Write one directory tree as a docker-archive that `ctr images import` takes.
 
 Standard library only. May read the tree it is given and write one file; starts no process and knows nothing of Ray.
-The layer is streamed into the archive while its digest is computed: nothing is held in memory, nothing is written twice.
+The layer is streamed into the archive while its digest is computed: nothing is held in memory or written twice.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class _HashingWriter(io.RawIOBase):
 
 
 def write_docker_archive(
-    target: Path, root: Path, config: ImageConfig, keep: Callable[[str], bool] = lambda path: True
+    target: Path, root: Path, config: ImageConfig, keep: Callable[[str], bool] | None = None
 ) -> int:
     """Write the tree below `root` as a one-layer image into `target` and return the size of the layer in bytes.
 
-    `keep` is asked for every path relative to `root`; a refused directory is left out with all that is in it.
+    `keep` is asked for every path relative to `root`; what it refuses is left out with all that is in it.
     """
-    with open(target, "wb") as archive:
+    with target.open("wb") as archive:
         archive.write(bytes(BLOCK))  # the layer's header: its size is only known once the layer has passed
         layer = _HashingWriter(archive)
         _write_layer(layer, root, keep)
@@ -111,18 +111,16 @@ def _describe(config: ImageConfig, diff_id: str) -> dict[str, object]:
     }
 
 
-def _write_layer(layer: _HashingWriter, root: Path, keep: Callable[[str], bool]) -> None:
+def _write_layer(layer: _HashingWriter, root: Path, keep: Callable[[str], bool] | None) -> None:
     buffered = io.BufferedWriter(layer, buffer_size=1 << 20)
     with tarfile.open(fileobj=buffered, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar:
         for path in _walk(root, "", keep):
             info = tar.gettarinfo(str(root / path), arcname=path)
-            if info is None:  # a socket: it has no place in an image
-                continue
             # Whole seconds: fractions would add a PAX header to every file, and .pyc files compare whole seconds.
             info.mtime = int(info.mtime)
             info.uname = info.gname = ""
             if info.isreg():
-                with open(root / path, "rb") as content:
+                with (root / path).open("rb") as content:
                     tar.addfile(info, content)
             else:
                 tar.addfile(info)
@@ -130,14 +128,15 @@ def _write_layer(layer: _HashingWriter, root: Path, keep: Callable[[str], bool])
     buffered.detach()
 
 
-def _walk(root: Path, below: str, keep: Callable[[str], bool]) -> Iterator[str]:
+def _walk(root: Path, below: str, keep: Callable[[str], bool] | None) -> Iterator[str]:
     """Yield every kept path, directories before their content, in an order that does not depend on the disk."""
     with os.scandir(root / below) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
         path = f"{below}/{entry.name}" if below else entry.name
-        if not keep(path):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISSOCK(mode) or (keep is not None and not keep(path)):  # tar knows no sockets
             continue
         yield path
-        if stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
+        if stat.S_ISDIR(mode):
             yield from _walk(root, path, keep)
