@@ -1,1 +1,34 @@
-"""What people write: cluster shapes, jobs, teardown policies. Validated here, before anything is created."""
+"""What people write: cluster shapes, jobs, teardown policies. Checked here, before anything is created.
+
+Pydantic models, frozen, unknown fields refused; what is wrong becomes one InvalidSpec. No I/O but in ``loading`` (YAML
+files) and ``JobSpec.require_files``.
+"""
+
+from rayflight.specs.cluster import Autoscaler, ClusterSpec, GcsFaultTolerance
+from rayflight.specs.job import JobSpec, ScriptVariable
+from rayflight.specs.loading import load_cluster, shape_names
+from rayflight.specs.pods import EnvSource, HeadSpec, SecretKey, Toleration, WorkerGroup
+from rayflight.specs.resize import resized
+from rayflight.specs.storage import ObjectStorage, PvcStorage, Storage
+from rayflight.specs.teardown import TeardownMode, TeardownPolicy
+
+__all__ = [
+    "Autoscaler",
+    "ClusterSpec",
+    "EnvSource",
+    "GcsFaultTolerance",
+    "HeadSpec",
+    "JobSpec",
+    "ObjectStorage",
+    "PvcStorage",
+    "ScriptVariable",
+    "SecretKey",
+    "Storage",
+    "TeardownMode",
+    "TeardownPolicy",
+    "Toleration",
+    "WorkerGroup",
+    "load_cluster",
+    "resized",
+    "shape_names",
+]
