@@ -45,19 +45,19 @@ test-api: venv ## tests against a real etcd and API server (seconds to start, Go
 	$(BIN)/pytest tests/api
 
 test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux, root, Go)
-	$(BIN)/pytest -m "not full" tests/api tests/kube
+	$(BIN)/pytest -m "not full" tests/api tests/airflow_real tests/kube
 
 test-full: venv ## everything, also what is slow
-	$(BIN)/pytest tests/unit tests/airflow tests/api tests/kube
+	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 
 demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=...
-	$(BIN)/python dev/demo_kube.py $(if $(KUBECONFIG),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)")
+	$(BIN)/python -m dev.demo_kube $(if $(KUBECONFIG),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)")
 
 bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, three times each, alternating
-	$(BIN)/python dev/bench_lifecycle.py
+	$(BIN)/python -m dev.bench_lifecycle
 
 bench-import: venv ## what importing Rayflight in a DAG file costs over airflow.sdk (median of 10)
-	$(BIN)/python dev/bench_import.py
+	$(BIN)/python -m dev.bench_import
 
 lock: .tools/.made-$(UV_VERSION) ## resolve pyproject.toml into requirements.lock again (UPGRADE=--upgrade for newer versions)
 	$(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate \

@@ -13,8 +13,9 @@ import httpx
 RUN_ENDED = frozenset({"success", "failed"})
 # Fields of a log event that say only which task it belongs to, or where in the code it was written.
 _LOG_NOISE = frozenset(
-    "event timestamp level logger ti_id dag_id run_id task_id map_index try_number filename lineno loc".split()
+    {"event", "timestamp", "level", "logger", "filename", "lineno", "loc", "ti_id", "dag_id", "run_id"}
 )
+_LOG_NOISE |= {"task_id", "map_index", "try_number"}
 TASK_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 

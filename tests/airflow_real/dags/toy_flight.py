@@ -16,10 +16,9 @@ def toy_flight() -> None:
         print("RAYFLIGHT_TOY plan", dag_run.conf)
         return {"attempt": 1, "checks": [{"id": "a", "verdict": "passed"}]}
 
-    wait = DateTimeSensorAsync(
-        task_id="wait",
-        target_time="{{ macros.datetime.now(macros.dateutil.tz.UTC) + macros.timedelta(seconds=dag_run.conf.get('seconds', 1)) }}",
-    )
+    now = "macros.datetime.now(macros.dateutil.tz.UTC)"
+    after = "macros.timedelta(seconds=dag_run.conf.get('seconds', 1))"
+    wait = DateTimeSensorAsync(task_id="wait", target_time="{{ " + now + " + " + after + " }}")
 
     @task
     def work(dag_run: Any = None) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def toy_flight() -> None:
         time.sleep(0.1)
         return {"status": "SUCCEEDED"}
 
-    @teardown(on_failure_fail_dagrun=True)
+    @teardown
     def tear_down() -> dict[str, Any]:
         return {"left": []}
 
