@@ -16,7 +16,7 @@ READ_TIMEOUT = 20.0
 
 
 async def read_range(transport: Transport, filename: str, offset: int, limit: int) -> bytes:
-    """Bytes ``offset``..``offset+limit``; empty when the file is not there yet or ends before. Raises errors.ApiError."""
+    """Bytes ``offset``..``offset+limit``; empty when the file is not there yet or is shorter. Raises ApiError."""
     response = await transport.request(
         "GET",
         f"/logs/{quote(filename)}",

@@ -1,0 +1,195 @@
+"""Asks all ranks the same questions in turn, each with a deadline, and keeps the answers per rank.
+
+The collective comes last: a rank that hangs in it can answer nothing more. A rank that fails a question is asked the
+others all the same; what needs all ranks is skipped when one of them is silent, and says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.util.placement_group import remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from .placement import NoRoomError, Seat, place
+from .rank import Rank
+
+_START_SECONDS = 60.0  # a cold image and the import of torch
+_STEP_SECONDS = 30.0
+_ANSWERS = [
+    "rank",
+    "pod",
+    "ray_node_id",
+    "node_ip",
+    "gpu_ids",
+    "cuda_visible_devices",
+    "devices",
+    "simulated",
+    "shm_bytes",
+    "memory_limit_bytes",
+    "torch",
+    "cuda",
+    "python",
+    "ray",
+    "compute",
+    "collective",
+    "object_store",
+    "storage",
+    "error",
+]
+
+
+class Questions:
+    """One probe of one set of seats."""
+
+    def __init__(self, seats: list[Seat], deadline: float) -> None:
+        self.deadline = deadline
+        self.ranks: list[dict[str, Any]] = [
+            {**dict.fromkeys(_ANSWERS), "rank": rank, "ray_node_id": seat.node_id, "node_ip": seat.node_ip}
+            for rank, seat in enumerate(seats)
+        ]
+        self.placement: dict[str, Any] = {"ok": False, "bundles": len(seats), "error": None}
+        self.seconds: dict[str, float] = {}
+        self._seats = seats
+        self._group: Any = None
+        self._actors: list[Any] = []
+
+    def seat(self, seconds: float) -> bool:
+        """Place one rank per seat."""
+        if not self._seats:
+            self.placement["error"] = "Ray offers no node for a rank"
+            return False
+        with self._timed("placement"):
+            try:
+                self._group = place(self._seats, min(seconds, self._left()))
+            except NoRoomError as error:
+                self.placement["error"] = str(error)
+                return False
+        self.placement["ok"] = True
+        actor = ray.remote(Rank)
+        self._actors = [
+            actor.options(
+                num_cpus=0,
+                num_gpus=1 if seat.gpu else 0,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
+            ).remote(index)
+            for index, seat in enumerate(self._seats)
+        ]
+        return True
+
+    def ask_all(self, storage_path: str) -> None:
+        """All questions; the answers are in ``ranks``."""
+        for rank, answer in zip(self.ranks, self._ask("describe", _START_SECONDS), strict=True):
+            rank.update(answer or {})
+        self._object_store()
+        if storage_path:
+            self._storage(storage_path)
+        self._keep("compute", self._ask("compute", _STEP_SECONDS))
+        self._collective()
+
+    def leave(self) -> None:
+        """Give everything back: other jobs wait for these GPUs."""
+        for actor in self._actors:
+            ray.kill(actor)
+        if self._group is not None:
+            remove_placement_group(self._group)
+
+    def result(self, total: float) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "world_size": len(self.ranks),
+            "placement": self.placement,
+            "seconds": {**self.seconds, "total": round(total, 3)},
+            "ranks": self.ranks,
+        }
+
+    def _object_store(self) -> None:
+        """Each rank fetches a block that was put on another node (the node before, where there are several)."""
+        puts = self._ask("put", _STEP_SECONDS)
+        first = {rank["ray_node_id"]: number for number, rank in reversed(list(enumerate(self.ranks)))}
+        nodes = sorted(first, key=lambda node: first[node])
+
+        def arguments(rank: int) -> tuple[Any, ...] | None:
+            source = first[nodes[nodes.index(self.ranks[rank]["ray_node_id"]) - 1]]
+            return (*puts[source], self.ranks[source]["ray_node_id"]) if puts[source] else None
+
+        self._keep("object_store", self._ask("get", _STEP_SECONDS, arguments))
+
+    def _storage(self, path: str) -> None:
+        nonce, size = secrets.token_hex(8), len(self.ranks)
+        wrote = self._ask("write", _STEP_SECONDS, lambda _: (path, nonce))
+        read = self._ask("read_all", _STEP_SECONDS, lambda _: (path, nonce, size))
+        answers = zip(wrote, read, strict=True)
+        self._keep("storage", [{"path": path, "wrote": w is not None, "read_all": r is True} for w, r in answers])
+        self._results([self._actors[0].clear.remote(path, nonce, size)], _STEP_SECONDS)
+
+    def _collective(self) -> None:
+        if any(rank["python"] is None for rank in self.ranks):
+            return self._fault_all("collective: skipped, since not every rank answered")
+        if any(rank["torch"] is None for rank in self.ranks):
+            parts = [actor.part.remote() for actor in self._actors]
+            return self._keep("collective", self._ask("add", _STEP_SECONDS, lambda _: tuple(parts)))
+        (address, error), *_ = self._results([self._actors[0].meeting_point.remote()], _STEP_SECONDS)
+        if error:
+            return self._fault_all(f"collective: rank 0 has no address to meet at: {error}")
+        backend = "nccl" if all(rank["cuda"] for rank in self.ranks) else "gloo"
+        seconds = max(1.0, min(_START_SECONDS, self._left() - 2))
+        given = (address, len(self.ranks), backend, seconds)
+        return self._keep("collective", self._ask("all_reduce", seconds + 2, lambda _: given))
+
+    def _ask(
+        self, question: str, seconds: float, arguments: Callable[[int], tuple[Any, ...] | None] = lambda _: ()
+    ) -> list[Any]:
+        """Ask every rank; None for those without an answer, whose error is then set."""
+        with self._timed(question):
+            given = [arguments(number) for number in range(len(self._actors))]
+            asked = [number for number, values in enumerate(given) if values is not None]
+            refs = [getattr(self._actors[number], question).remote(*(given[number] or ())) for number in asked]
+            answers: list[Any] = [None] * len(self._actors)
+            for number, (answer, error) in zip(asked, self._results(refs, seconds), strict=True):
+                answers[number] = answer
+                if error:
+                    self._fault(self.ranks[number], f"{question}: {error}")
+            for number in set(range(len(self._actors))) - set(asked):
+                self._fault(self.ranks[number], f"{question}: skipped, since another rank gave no answer")
+            return answers
+
+    def _results(self, refs: list[Any], seconds: float) -> list[tuple[Any, str | None]]:
+        limit = max(0.1, min(seconds, self._left()))
+        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=limit)
+        return [_result(ref) if ref in ready else (None, f"no answer within {limit:.0f} s") for ref in refs]
+
+    def _keep(self, name: str, answers: list[Any]) -> None:
+        for rank, answer in zip(self.ranks, answers, strict=True):
+            rank[name] = answer
+
+    def _fault_all(self, text: str) -> None:
+        for rank in self.ranks:
+            self._fault(rank, text)
+
+    @staticmethod
+    def _fault(rank: dict[str, Any], text: str) -> None:
+        rank["error"] = f"{rank['error']}; {text}" if rank["error"] else text
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        begin = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - begin, 3)
+
+
+def _result(ref: Any) -> tuple[Any, str | None]:
+    try:
+        return ray.get(ref), None
+    except Exception as error:  # noqa: BLE001 - whatever the rank raised (its own type included) is that rank's result
+        cause = getattr(error, "cause", None) or error
+        lines = str(cause).strip().splitlines()
+        return None, f"{type(cause).__name__}: {lines[-1] if lines else ''}"[:500]
