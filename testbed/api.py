@@ -87,7 +87,7 @@ def stop(layout: Layout) -> None:
 
 
 def apply_crds(kubectl: Path, kubeconfig: Path, api: ApiClient, crds: Path) -> None:
-    """Create the KubeRay CRDs and wait until they are served. Create, because they are too large for client-side apply."""
+    """Create the KubeRay CRDs and role; wait until they are served. (Too large for client-side apply, hence create.)"""
     command = [str(kubectl), f"--kubeconfig={kubeconfig}", "create", "--validate=false", f"-f={crds}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0 and "AlreadyExists" not in done.stderr:

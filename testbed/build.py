@@ -99,21 +99,21 @@ def ensure_kubernetes(cache: Path, say: Say) -> Path:
 
 
 def ensure_kuberay(version: str, cache: Path, say: Say) -> Path:
-    """Folder with kuberay-operator, and crds/ and rbac/ of the same release."""
+    """Folder with kuberay-operator."""
     return ensure(kuberay(version), cache, say)
 
 
 def ensure_crds(version: str, cache: Path) -> Path:
-    """Folder with the CRDs of a KubeRay release: needs the module only, not the built operator."""
+    """Folder with the CRDs and the operator's role of a KubeRay release: needs the module, not the built operator."""
     program = kuberay(version)
     source = SOURCES / program.folder
-    target = cache / "crds" / f"{program.folder}-{build_key(source, '', '')}"
+    target = cache / "crds-and-role" / f"{program.folder}-{build_key(source, '', '')}"
     if not target.is_dir():
         module = Path(_go("mod", "download", "-json", _KUBERAY_MODULE, folder=source, field="Dir"))
         temporary = _scratch(target)
         for crd in sorted((module / "config" / "crd" / "bases").glob("*.yaml")):
             shutil.copyfile(crd, temporary / crd.name)
-        shutil.copyfile(module / "config" / "rbac" / "role.yaml", temporary / "role.yaml.rbac")
+        shutil.copyfile(module / "config" / "rbac" / "role.yaml", temporary / "role.yaml")
         _publish(temporary, target)
     return target
 

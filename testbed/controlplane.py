@@ -69,6 +69,8 @@ def apiserver(
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
             f"--client-ca-file={authority.certificate}",
+            f"--requestheader-client-ca-file={authority.certificate}",
+            "--requestheader-allowed-names=front-proxy",  # nobody holds it; controllers complain without the setting
             f"--kubelet-certificate-authority={authority.certificate}",
             f"--kubelet-client-certificate={kubelet_certificate}",
             f"--kubelet-client-key={kubelet_key}",
