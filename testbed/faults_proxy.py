@@ -122,6 +122,7 @@ class FlakyProxy:
         self._thread.start()
         self._started.wait(timeout=10)
         if self._failure is not None:
+            self._thread.join(timeout=10)
             raise TestbedError(f"the flaky proxy cannot listen on {self._host}:{self._port}: {self._failure}")
         self._authority.kubeconfig(self.kubeconfig, self.url, "admin", ADMIN)
 

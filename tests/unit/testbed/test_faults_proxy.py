@@ -94,8 +94,10 @@ def client(authority, proxy):
     return ApiClient(proxy.url, authority.certificate, *authority.issue("admin", ADMIN))
 
 
-def as_nobody(authority, proxy, **headers):
+def who(authority, proxy, *, admin=False, **headers):
     context = ssl.create_default_context(cafile=str(authority.certificate))
+    if admin:
+        context.load_cert_chain(*authority.issue("admin", ADMIN))
     connection = http.client.HTTPSConnection(proxy.url.removeprefix("https://"), timeout=5, context=context)
     connection.request("GET", "/who", headers=headers)
     answer = json.loads(connection.getresponse().read())
@@ -110,17 +112,18 @@ def test_in_fair_weather_a_request_arrives_whole_and_as_admin(client):
 
 
 def test_a_caller_without_certificate_is_nobody_behind_the_proxy_too(authority, proxy):
-    assert as_nobody(authority, proxy)["user"] is None
+    assert who(authority, proxy)["user"] is None
 
 
-def test_a_token_is_passed_on_without_the_admins_certificate(authority, proxy):
-    answer = as_nobody(authority, proxy, Authorization="Bearer t")
+@pytest.mark.parametrize("admin", [False, True])
+def test_a_token_is_passed_on_without_the_admins_certificate(authority, proxy, admin):
+    answer = who(authority, proxy, admin=admin, Authorization="Bearer t")
     assert (answer["user"], answer["token"]) == (None, "Bearer t")
 
 
 def test_a_refused_request_gets_a_status_object_and_does_not_arrive(client, proxy, upstream):
     proxy.follow([Answer(429, retry_after=3)])
-    status, answer = client.request("POST", "/x", {"big": "b" * 200_000})
+    status, answer = client.request("POST", "/x", {"big": "b" * 8_000_000})
     assert (status, answer["reason"], answer["details"]) == (429, "TooManyRequests", {"retryAfterSeconds": 3})
     assert upstream.carried_out == []
 
