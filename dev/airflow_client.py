@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -162,16 +163,27 @@ class AirflowClient:
 
     def log(self, run: Run, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
         """The task log as text, one line per event, fields as key=value."""
-        lines: list[str] = []
+        return "\n".join(_log_line(event) for event in self._log_events(run, task_id, map_index, try_number))
+
+    def failure(self, run: Run, task: Task) -> str:
+        """What the exception that ended this try said; the chain of its causes is left to the log."""
+        for event in reversed(self._log_events(run, task.task_id, task.map_index, max(task.try_number, 1))):
+            details = event.get("error_detail") if isinstance(event, Mapping) else None
+            if details:
+                return f"{details[0]['exc_type']}: {details[0]['exc_value']}"
+        return "the log holds no exception"
+
+    def _log_events(self, run: Run, task_id: str, map_index: int, try_number: int) -> list[Any]:
+        events: list[Any] = []
         token: str | None = None
         seen: set[str] = set()
         while True:
             query = {"map_index": map_index, "full_content": True} | ({"token": token} if token else {})
             answer = self._get(f"{run.path}/taskInstances/{task_id}/logs/{try_number}", query)
-            lines += [_log_line(event) for event in answer["content"]]
+            events += answer["content"]
             token = answer.get("continuation_token")
             if token is None or token in seen or not answer["content"]:
-                return "\n".join(lines)
+                return events
             seen.add(token)
 
     def mark_run(self, run: Run, state: str = "failed") -> None:
@@ -223,13 +235,20 @@ class AirflowClient:
             time.sleep(0.5)
         return state
 
-    def watch(self, run: Run, every: float = 0.5) -> Iterator[Change]:
-        """Every change of state of the run and its tasks, until the run has ended."""
+    def watch(
+        self, run: Run, every: float = 0.5, idle: Callable[[Sequence[Task]], None] | None = None
+    ) -> Iterator[Change]:
+        """Every change of state of the run and its tasks, until the run has ended.
+
+        ``idle`` is called about every two seconds with the tasks that wait in a triggerer.
+        """
+        idle_at = time.monotonic()
         seen: dict[str, tuple[str | None, int]] = {}
         last_run_state = None
         while True:
             state = self.run_state(run)  # read first: when it has ended, the tasks read next are final
-            for task in sorted(self.tasks(run), key=lambda t: (t.started is None, t.started or t.name, t.name)):
+            tasks = sorted(self.tasks(run), key=lambda t: (t.started.timestamp() if t.started else math.inf, t.name))
+            for task in tasks:
                 now = (task.state, task.try_number)
                 if seen.get(task.name) != now and task.state is not None:
                     yield Change(time.time(), task, task.state)
@@ -239,6 +258,9 @@ class AirflowClient:
                 last_run_state = state
             if state in RUN_ENDED:
                 return
+            if idle and time.monotonic() - idle_at > 2:
+                idle([task for task in tasks if task.state == "deferred"])
+                idle_at = time.monotonic()
             time.sleep(every)
 
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
