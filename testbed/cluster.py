@@ -169,7 +169,7 @@ def _start(
     controlplane.wait_ready(processes, client)
     say("API server ready")
     credentials = services.Credentials(authority, layout, _ADDRESS)
-    processes.start(services.controller_manager(binaries, authority, credentials))
+    processes.start(services.controller_manager(binaries, layout, authority, credentials))
     for node in nodes.NODES:
         _start_kubelet(node, layout, processes, binaries)
     processes.start(services.scheduler(binaries, credentials))

@@ -77,6 +77,7 @@ def apiserver(
             f"--service-account-key-file={authority.service_account_key}",
             f"--service-account-signing-key-file={authority.service_account_key}",
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            "--kubelet-preferred-address-types=InternalIP",  # node names are in nobody's DNS
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",

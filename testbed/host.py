@@ -182,7 +182,8 @@ def _cgroup_roots() -> Iterator[Path]:
         return
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split()
-        if fields[fields.index("-") + 1] == "cgroup":
+        # On a hybrid host runc also makes its folders in the cgroup2 hierarchy beside the old ones.
+        if fields[fields.index("-") + 1] in ("cgroup", "cgroup2"):
             yield Path(fields[4]) / CGROUP
 
 

@@ -33,7 +33,7 @@ class Credentials:
         return self._authority.kubeconfig(self._folder / component, self._server, component, subject)
 
 
-def controller_manager(binaries: Path, authority: Authority, credentials: Credentials) -> Daemon:
+def controller_manager(binaries: Path, layout: Layout, authority: Authority, credentials: Credentials) -> Daemon:
     kubeconfig = credentials.of("kube-controller-manager", "/CN=system:kube-controller-manager")
     argv = (
         str(binaries / "kube-controller-manager"),
@@ -42,6 +42,7 @@ def controller_manager(binaries: Path, authority: Authority, credentials: Creden
         f"--authorization-kubeconfig={kubeconfig}",
         f"--root-ca-file={authority.certificate}",
         f"--service-account-private-key-file={authority.service_account_key}",
+        f"--flex-volume-plugin-dir={layout.state / 'volume-plugins'}",  # its default is a folder of the host
         "--use-service-account-credentials=true",
         f"--bind-address={API_ADDRESS}",
         "--leader-elect=false",
