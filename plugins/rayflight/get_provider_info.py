@@ -9,4 +9,28 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "rayflight",
         "name": "Rayflight",
         "description": "Distributed GPU training on Ray and Kubernetes (KubeRay), from check to landing.",
+        "extra-links": ["rayflight.airflow.links.RayDashboardLink", "rayflight.airflow.links.ArchiveLink"],
+        "config": {
+            "rayflight": {
+                "description": "Settings of Rayflight.",
+                "options": {
+                    "instance": {
+                        "description": "Name of this Airflow installation; its digest is on every cluster it makes. "
+                        "Must differ between Airflows that share a Kubernetes cluster: the janitor goes by it.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "team-a-production",
+                        "default": "",
+                    },
+                    "archive": {
+                        "description": "URL below which every run keeps logs, timeline and reports (any ObjectStoragePath). "
+                        "A file:// URL serves one machine or a shared volume only.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "s3://aws_default@my-bucket/rayflight",
+                        "default": "",
+                    },
+                },
+            }
+        },
     }

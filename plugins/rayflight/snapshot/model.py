@@ -222,6 +222,7 @@ class Group:
     limits: Strings = field(default_factory=dict)
     requests: Strings = field(default_factory=dict)
     selector: Strings = field(default_factory=dict)
+    start_params: Strings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +247,7 @@ class Cluster:
     finalizers: tuple[str, ...] = ()
     head_limits: Strings = field(default_factory=dict)
     head_requests: Strings = field(default_factory=dict)
+    head_start_params: Strings = field(default_factory=dict)
     auth_mode: str = ""
     labels: Strings = field(default_factory=dict)
     annotations: Strings = field(default_factory=dict)
@@ -358,6 +360,11 @@ class Snapshot:
             for pod in self.pods
             if pod.role == "worker" and pod.deleting_since is None and group in (None, pod.group)
         )
+
+    def group(self, name: str) -> Group | None:
+        """The worker group of that name in the stored RayCluster, or None."""
+        groups = self.cluster.groups if self.cluster else ()
+        return next((item for item in groups if item.name == name), None)
 
     def gap(self, source: str) -> Gap | None:
         """The gap of that source, or None when it was read."""

@@ -1,0 +1,41 @@
+"""Distributed PyTorch training over GPU worker pods: the flight that `make demo-kube` flies."""
+
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from rayflight.airflow import training_run
+
+TRAINING = Path(__file__).parent.parent / "include" / "training"
+
+PARAMS = {
+    "shape": Param("testbed-2x1", type="string", title="Cluster shape", description="A file of include/clusters."),
+    "workers": Param(2, type="integer", minimum=1, maximum=64, title="Worker pods"),
+    "gpus_per_worker": Param(1, type="integer", minimum=0, maximum=8, title="GPUs per worker pod"),
+    "image": Param(None, type=["null", "string"], title="Image", description="Empty: the shape's own image."),
+    "namespace": Param(None, type=["null", "string"], title="Namespace", description="Empty: the connection's own."),
+    "claim": Param(None, type=["null", "string"], title="Checkpoint claim", description="A ReadWriteMany claim."),
+    "epochs": Param(5, type="integer", minimum=1, maximum=1000, title="Epochs", section="Training"),
+    "script_args": Param("", type="string", title="More arguments of the script", section="Training"),
+    "verify": Param(True, type="boolean", title="Verify the GPUs first", section="Flight"),  # noqa: FBT003
+    "teardown": Param("always", enum=["always", "on_success"], title="Tear down", section="Flight"),
+}
+
+with DAG("train_ddp", params=PARAMS, schedule=None, catchup=False, tags=["rayflight"], doc_md=__doc__) as dag:
+    training_run(
+        cluster="{{ params.shape }}",
+        resize={
+            "replicas": "{{ params.workers }}",
+            "gpus": "{{ params.gpus_per_worker }}",
+            "image": "{{ params.image or '' }}",
+        },
+        namespace="{{ params.namespace or '' }}",
+        job={
+            "entrypoint": "python3 ddp.py --workers {{ params.workers }} --gpus-per-worker {{ params.gpus_per_worker }}"
+            " --epochs {{ params.epochs }} {{ params.script_args }}",
+            "working_dir": str(TRAINING),
+            "storage": "{{ params.claim or '' }}",
+        },
+        verify="{{ params.verify }}",
+        teardown="{{ params.teardown }}",
+    )

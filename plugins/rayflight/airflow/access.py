@@ -1,0 +1,110 @@
+"""From an Airflow connection to a backend, and from a flight to its archive. Resolved once per task or trigger.
+
+Both Airflow's own ``kubernetes`` connections and ``rayflight`` connections are understood: the same extras (in_cluster,
+kube_config_path, kube_config, cluster_context, namespace), and two of Rayflight's: allowed_namespaces and dashboard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook, ObjectStoragePath
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from rayflight.errors import InvalidSpec
+from rayflight.labels import digest
+
+if TYPE_CHECKING:
+    from rayflight.archive import Archive
+    from rayflight.backends.base import ClusterBackend
+    from rayflight.kube.access import KubeAccess
+    from rayflight.labels import Owner
+
+DEFAULT_CONNECTION = "kubernetes_default"
+_PREFIX = "extra__kubernetes__"  # old connections carry their extras under this prefix
+
+
+def access(conn_id: str) -> KubeAccess:
+    """Resolve in a task process. Raises InvalidSpec for a connection that is named but not there."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        return _without(conn_id, error)
+    return from_extras(conn_id, connection.extra_dejson)
+
+
+async def aaccess(conn_id: str) -> KubeAccess:
+    """Resolve on the triggerer's event loop, where the synchronous way would block it."""
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except AirflowNotFoundException as error:
+        return _without(conn_id, error)
+    return from_extras(conn_id, connection.extra_dejson)
+
+
+def _without(conn_id: str, error: Exception) -> KubeAccess:
+    """As KubernetesHook does: in-cluster credentials or the default kubeconfig serve for its default connection."""
+    if conn_id == DEFAULT_CONNECTION:
+        return from_extras(conn_id, {})
+    raise InvalidSpec(
+        "Connection not found:",
+        which=conn_id,
+        why="Airflow has no connection of this id",
+        next_step=f"create it (type Kubernetes or Rayflight), or name another with conn_id=",
+    ) from error
+
+
+def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
+    """Pure: a connection's extras as KubeAccess. Raises InvalidSpec on contradictions."""
+    from rayflight.kube.access import KubeAccess
+
+    values = {key.removeprefix(_PREFIX): value for key, value in extras.items() if value not in (None, "")}
+    inline = values.get("kube_config")
+    allowed = values.get("allowed_namespaces") or ()
+    try:
+        return KubeAccess(
+            kubeconfig=values.get("kube_config_path"),
+            config=json.loads(inline) if isinstance(inline, str) else inline,
+            in_cluster=bool(values.get("in_cluster", False)),
+            context=values.get("cluster_context"),
+            namespace=values.get("namespace") or "default",
+            allowed_namespaces=tuple(allowed.replace(",", " ").split() if isinstance(allowed, str) else allowed),
+            dashboard=values.get("dashboard", "proxy"),
+            verify=not values.get("disable_verify_ssl", False),
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidSpec(
+            "Unusable connection",
+            which=conn_id,
+            why=str(error),
+            next_step="correct its extras; see docs/connections.md",
+        ) from error
+
+
+def backend(access: KubeAccess) -> ClusterBackend:
+    """The backend of that access (imported here: a DAG file must not pay for it)."""
+    from rayflight.backends.kubernetes import KubernetesBackend
+
+    return KubernetesBackend(access)
+
+
+def archive(url: str) -> Archive:
+    """The flight's archive at its URL."""
+    from rayflight.archive import Archive
+
+    return Archive(ObjectStoragePath(url), url=url)
+
+
+def archive_url(base: str, owner: Owner) -> str:
+    """Where one flight is kept: readable names, and a digest where the map index or odd characters would clash."""
+    parts = [_plain(owner.dag_id), _plain(owner.run_id), _plain(owner.group)]
+    name = "/".join(parts) + (f"/{owner.map_index}" if owner.map_index >= 0 else "")
+    return f"{base.rstrip('/')}/{name}"
+
+
+def _plain(text: str) -> str:
+    """A run id can hold `/`, `:` and `+`; a folder name is kept plain and stays unambiguous."""
+    plain = "".join(char if char.isalnum() or char in "-_." else "_" for char in text)
+    return plain if plain == text else f"{plain}-{digest(text, length=6)}"

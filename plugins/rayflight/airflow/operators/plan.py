@@ -1,0 +1,154 @@
+"""``plan``: validates everything, fixes the attempt and all names, opens the archive. Touches no cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rayflight.airflow import access, settings
+from rayflight.airflow.links import ArchiveLink
+from rayflight.airflow.operators.base import FlightOperator, attempt
+from rayflight.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from rayflight.lifecycle.flight import Flight
+    from rayflight.specs import ClusterSpec, JobSpec, TeardownPolicy
+
+    Shape = ClusterSpec | str | Path | Mapping[str, Any]
+    JobInput = JobSpec | Mapping[str, Any]
+
+
+class PlanFlight(FlightOperator):
+    """Returns the flight that all other operators take.
+
+    :param cluster: a ClusterSpec, the name or path of a shape in include/clusters, or a dict of its fields
+    :param job: a JobSpec or a dict of its fields; None for a flight that trains nothing
+    :param resize: what a trigger form changes of the shape: replicas, gpus (per worker pod), image, group
+    :param at_once: how many clusters of this dag run may exist at once (a mapped sweep)
+    """
+
+    template_fields: Sequence[str] = (
+        "cluster",
+        "job",
+        "resize",
+        "namespace",
+        "conn_id",
+        "archive",
+        "teardown",
+        "verify",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster: Shape,
+        job: JobInput | None = None,
+        resize: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+        teardown: TeardownPolicy | Mapping[str, Any] | str = "always",
+        verify: bool | str = True,
+        archive: str | None = None,
+        at_once: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cluster, self.job, self.resize = _plain(cluster), _plain(job), resize
+        self.namespace, self.teardown, self.verify = namespace, _plain(teardown), verify
+        self.archive, self.at_once = archive, at_once
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Raises InvalidSpec in one sentence for whatever is wrong with the input."""
+        flight = self.make(context)
+        archive = access.archive(flight.archive)
+        asyncio.run(archive.open({"flight": flight.to_dict(), "cluster": flight.owner.cluster_name}))
+        ArchiveLink().push(context, archive.url)
+        self.log.info(
+            "Attempt %d flies as cluster %s/%s; archive: %s",
+            flight.owner.attempt,
+            flight.namespace,
+            flight.owner.cluster_name,
+            archive.url,
+        )
+        return as_xcom(flight)
+
+    def make(self, context: Context) -> Flight:
+        """The flight of this task's context."""
+        from rayflight.labels import Owner
+        from rayflight.lifecycle.flight import Flight, Interval
+        from rayflight.specs import JobSpec, TeardownPolicy, load_cluster, resized
+
+        spec = resized(load_cluster(self.cluster), **_changes(self.resize))
+        job = None if not self.job else JobSpec.parse(_job(self.job))
+        if job is not None:
+            job.require_files()
+            spec = spec.with_storage(job.storage)
+        ti, dag_run = context["ti"], context["dag_run"]
+        owner = Owner(
+            airflow=settings.instance() or "unnamed",
+            dag_id=ti.dag_id,
+            run_id=ti.run_id,
+            group=self.task_group.group_id if self.task_group and self.task_group.group_id else self.task_id,
+            map_index=ti.map_index if ti.map_index is not None else -1,
+            attempt=attempt(context, self.retries),
+        )
+        namespace = access.access(self.conn_id).allowed(self.namespace)
+        return Flight(
+            owner=owner,
+            namespace=namespace,
+            spec=spec.to_dict(),
+            job=job.to_dict() if job else None,
+            teardown=TeardownPolicy.parse(self.teardown).to_dict(),
+            verify=_truth(self.verify),
+            archive=access.archive_url(self.archive or settings.archive_base(), owner),
+            at_once=self.at_once,
+            interval=Interval(
+                logical_date=_time(dag_run.logical_date),
+                start=_time(dag_run.data_interval_start),
+                end=_time(dag_run.data_interval_end),
+            ),
+        )
+
+
+def as_xcom(flight: Flight) -> dict[str, Any]:
+    """The flight with what people look for first."""
+    return {**flight.to_dict(), "cluster": flight.owner.cluster_name, "attempt": flight.owner.attempt}
+
+
+def _plain(value: Any) -> Any:
+    """Models become plain data, so that Airflow can template, serialise and show them."""
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _job(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A form gives storage as the name of a claim or a URL, or leaves it empty."""
+    data = dict(job)
+    storage = data.get("storage")
+    if isinstance(storage, str):
+        data["storage"] = ({"url": storage} if "://" in storage else {"claim": storage}) if storage else None
+    return data
+
+
+_NUMBERS = ("replicas", "gpus")
+
+
+def _changes(resize: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A form's values: rendered templates are text, and an empty field changes nothing."""
+    given = {key: value for key, value in (resize or {}).items() if value not in (None, "", "None")}
+    try:
+        return {key: int(value) if key in _NUMBERS else value for key, value in given.items()}
+    except ValueError as error:
+        raise InvalidSpec("Refused resize", which=str(given), why=str(error), next_step="give whole numbers") from error
+
+
+def _truth(value: object) -> bool:
+    """A templated parameter arrives as text."""
+    return value if isinstance(value, bool) else str(value).strip().lower() in ("true", "1", "yes")
+
+
+def _time(value: datetime | None) -> str:
+    return value.isoformat() if value else ""

@@ -1,0 +1,103 @@
+"""``train``: submits exactly once, follows status and logs to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rayflight.airflow import outcomes
+from rayflight.airflow.links import RayDashboardLink
+from rayflight.airflow.operators.base import FlightOperator
+from rayflight.errors import InvalidSpec
+from rayflight.states import Stage
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from rayflight.backends.base import ClusterRef
+    from rayflight.lifecycle.flight import Flight, Tools
+    from rayflight.lifecycle.submission import Submitted
+    from rayflight.specs import JobSpec
+
+
+class SubmitRayJob(FlightOperator):
+    """Trains. ``job`` is only needed where the flight has none, or for a second training on the same cluster.
+
+    A retry whose cluster is gone or lost its head builds the next one by itself (decision 3); ``ready_timeout`` bounds
+    that. ``timeout`` bounds the training (the job's own ``timeout`` wins); None waits without end.
+    """
+
+    template_fields = (*FlightOperator.template_fields, "job")
+
+    def __init__(
+        self,
+        *,
+        job: JobSpec | Mapping[str, Any] | None = None,
+        timeout: timedelta | None = None,
+        ready_timeout: timedelta = timedelta(minutes=30),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.job = job.model_dump(mode="json", exclude_unset=True) if hasattr(job, "model_dump") else job
+        self.train_timeout, self.ready_timeout = timeout, ready_timeout
+
+    def execute(self, context: Context) -> Any:
+        """Submit at once where the cluster is fit; else prepare the next one first."""
+        flight, ti = self.the_flight(), context["ti"]
+        ref = self.run_async(lambda tools: _usable(tools, flight, ti.try_number), flight)
+        if ref is not None:
+            return self._train(context, flight, ref)
+        arguments = self.ensure_arguments(context, Stage.TRAIN, self.ready_timeout)
+        return self._prepared(context, self.run_step("ensure", flight, arguments, method="resume_prepared"))
+
+    def resume_prepared(self, context: Context, event: dict[str, Any]) -> Any:
+        """The next cluster is there and verified."""
+        return self._prepared(context, outcomes.result(event))
+
+    def _prepared(self, context: Context, result: dict[str, Any]) -> Any:
+        from rayflight.backends.base import ClusterRef
+
+        return self._train(context, self.the_flight(), ClusterRef.from_dict(result["cluster"]))
+
+    def _train(self, context: Context, flight: Flight, ref: ClusterRef) -> Any:
+        from rayflight.specs import JobSpec
+
+        job = JobSpec.parse(self.job) if self.job else flight.job_spec
+        if job is None:
+            raise InvalidSpec(
+                "Nothing to train in task",
+                which=self.task_id,
+                why="neither the flight nor the task has a job",
+                next_step="pass job=",
+            )
+        flight = replace(flight, owner=ref.owner) if ref.owner else flight
+        ti = context["ti"]
+        submitted, url = self.run_async(
+            lambda tools: _submit(tools, flight, ref, job, task=self.task_id, try_number=ti.try_number), flight
+        )
+        RayDashboardLink().push(context, url)
+        limit = job.timeout or self.train_timeout
+        arguments = {
+            "cluster": ref.to_dict(),
+            "submission_id": submitted.id,
+            "session": submitted.session,
+            "deadline": self.deadline(limit) if limit else None,
+        }
+        return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))
+
+
+async def _usable(tools: Tools, flight: Flight, try_number: int) -> ClusterRef | None:
+    from rayflight.lifecycle.ensure import usable_cluster
+
+    return await usable_cluster(tools, flight, Stage.TRAIN, try_number=try_number)
+
+
+async def _submit(
+    tools: Tools, flight: Flight, ref: ClusterRef, job: JobSpec, *, task: str, try_number: int
+) -> tuple[Submitted, str | None]:
+    from rayflight.lifecycle.submission import submit_once
+
+    submitted = await submit_once(tools, flight, ref, job, task=task, try_number=try_number)
+    return submitted, tools.backend.dashboard_url(ref)

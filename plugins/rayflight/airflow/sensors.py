@@ -1,0 +1,68 @@
+"""Sensors of a flight: ready, finished, gone. All deferrable, served by the shared watches; usable alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rayflight.airflow.operators.base import FlightOperator
+from rayflight.errors import InvalidSpec
+from rayflight.states import Stage
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from rayflight.lifecycle.flight import Tools
+
+
+class RayClusterReadySensor(FlightOperator):
+    """Waits until every desired pod is an ALIVE Ray node in one session; fails within seconds on what cannot heal."""
+
+    def execute(self, context: Context) -> Any:
+        """Returns the cluster's name, uid and session-bearing annotations."""
+        arguments = self.ensure_arguments(context, Stage.WAIT_READY)
+        return self.finish(context, self.run_step("ensure", self.the_flight(), arguments, method="resume"))
+
+    def finish(self, context: Context, result: dict[str, Any]) -> Any:
+        """The cluster as it stands in the world."""
+        return result["cluster"]
+
+
+class RayJobFinishedSensor(FlightOperator):
+    """Follows a submission that another task (or somebody else) made.
+
+    :param submission: what SubmitRayJob returned, or a submission id
+    """
+
+    template_fields = (*FlightOperator.template_fields, "submission")
+
+    def __init__(self, *, submission: Mapping[str, Any] | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.submission = submission
+
+    def execute(self, context: Context) -> Any:
+        """Returns on SUCCEEDED; raises JobFailed with its diagnosis."""
+        flight = self.the_flight()
+        name = self.submission["submission_id"] if isinstance(self.submission, Mapping) else self.submission
+        if not name:
+            raise InvalidSpec("No submission was named for task", which=self.task_id, next_step="pass submission=")
+
+        async def arguments(tools: Tools) -> dict[str, Any]:
+            from rayflight.lifecycle.ensure import require_cluster
+
+            ref = await require_cluster(tools, flight)
+            _, session = await tools.backend.jobs(ref).version()
+            return {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": self.deadline()}
+
+        return self.finish(context, self.run_step("follow", flight, self.run_async(arguments, flight), method="resume"))
+
+
+class RayClusterGoneSensor(FlightOperator):
+    """Waits until nothing of the flight's clusters is left. Deletes nothing."""
+
+    def execute(self, context: Context) -> Any:
+        """Raises TeardownIncomplete at the deadline, naming what is left."""
+        return self.finish(
+            context,
+            self.run_step("gone", self.the_flight(), {"deadline": self.deadline()}, method="resume"),
+        )

@@ -1,0 +1,83 @@
+"""``training_run``: one call that wires a whole flight, visible task by task in the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import TaskGroup
+
+from rayflight.airflow import access
+from rayflight.airflow.operators import (
+    CollectRayLogs,
+    CreateRayCluster,
+    DeleteRayCluster,
+    PlanFlight,
+    SubmitRayJob,
+    VerifyRayCluster,
+)
+from rayflight.airflow.sensors import RayClusterReadySensor
+
+if TYPE_CHECKING:
+    from rayflight.airflow.operators.plan import JobInput, Shape
+    from rayflight.specs import TeardownPolicy
+
+
+def training_run(
+    group_id: str = "flight",
+    *,
+    cluster: Shape,
+    job: JobInput | None,
+    resize: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
+    conn_id: str = access.DEFAULT_CONNECTION,
+    verify: bool | str = True,
+    teardown: TeardownPolicy | Mapping[str, Any] | str = "always",
+    archive: str | None = None,
+    at_once: int | None = None,
+    retries: int = 2,
+    ready_timeout: timedelta = timedelta(minutes=30),
+    **task_args: Any,
+) -> TaskGroup:
+    """plan → provision → wait_ready → verify → train → collect_logs → tear_down, as a TaskGroup.
+
+    plan, provision, wait_ready and verify are setups and the last two teardowns of all four, so a failure anywhere
+    fails the run and still tears down, and clearing ``train`` clears what it needs. Usable several times in a DAG and
+    inside a mapped task group. ``job=None`` flies without training (a check of a GPU pool). ``task_args`` (deferrable,
+    pool, queue, callbacks, …) go to every task.
+    """
+    common = {
+        "conn_id": conn_id,
+        "retries": retries,
+        "retry_delay": timedelta(seconds=10),
+        **task_args,
+    }
+    with TaskGroup(group_id) as group:
+        plan = PlanFlight(
+            task_id="plan",
+            cluster=cluster,
+            job=job,
+            resize=resize,
+            namespace=namespace,
+            verify=verify,
+            teardown=teardown,
+            archive=archive,
+            at_once=at_once,
+            **common,
+        )
+        flight: Any = plan.output
+        provision = CreateRayCluster(task_id="provision", flight=flight, **common)
+        ready = RayClusterReadySensor(task_id="wait_ready", flight=flight, timeout=ready_timeout, **common)
+        verified = VerifyRayCluster(task_id="verify", flight=flight, **common)
+        collected = CollectRayLogs(task_id="collect_logs", flight=flight, **common)
+        landed = DeleteRayCluster(task_id="tear_down", flight=flight, **common)
+        setups = [plan.as_setup(), provision.as_setup(), ready.as_setup(), verified.as_setup()]
+        provision >> ready >> verified
+        if job is not None:
+            train = SubmitRayJob(task_id="train", flight=flight, ready_timeout=ready_timeout, **common)
+            verified >> train >> collected
+        verified >> collected >> landed
+        collected.as_teardown(setups=setups)
+        landed.as_teardown(setups=setups, on_failure_fail_dagrun=True)
+    return group

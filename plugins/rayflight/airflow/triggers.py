@@ -1,0 +1,87 @@
+"""The one trigger of Rayflight: runs a step on the triggerer's loop and carries its outcome back.
+
+Holds no state that a restart loses: a step reads the world and the archive and goes on. ``cleanup`` closes nothing but
+connections (the backend's own exit does it), and ``on_kill`` acts only on a person's will (decision 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from rayflight.airflow import access, outcomes
+from rayflight.errors import RayflightError
+
+
+class StepTrigger(BaseTrigger):
+    """Runs ``step`` of ``airflow.steps`` for one flight. With ``stop_on_kill`` a person's kill stops the submission."""
+
+    def __init__(
+        self, *, step: str, flight: dict[str, Any], conn_id: str, arguments: dict[str, Any], stop_on_kill: bool = False
+    ) -> None:
+        super().__init__()
+        self.step, self.flight, self.conn_id = step, flight, conn_id
+        self.arguments, self.stop_on_kill = arguments, stop_on_kill
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments; secrets are not among them (the connection is resolved where the trigger runs)."""
+        return (
+            "rayflight.airflow.triggers.StepTrigger",
+            {
+                "step": self.step,
+                "flight": self.flight,
+                "conn_id": self.conn_id,
+                "arguments": self.arguments,
+                "stop_on_kill": self.stop_on_kill,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event: {"result": …} or {"error": …}. CancelledError passes through."""
+        from rayflight.airflow.steps import STEPS
+        from rayflight.lifecycle.flight import Flight, Tools
+
+        flight = Flight.from_dict(self.flight)
+        try:
+            async with access.backend(await access.aaccess(self.conn_id)) as backend:
+                archive = access.archive(flight.archive)
+                await archive.check()
+                tools = Tools(backend=backend, archive=archive, say=self.log.info)
+                result = await STEPS[self.step](tools, flight, self.arguments)
+        except RayflightError as error:
+            yield TriggerEvent(outcomes.failure(error))
+        else:
+            yield TriggerEvent({"result": result})
+
+    async def on_kill(self) -> None:
+        """Stop the submission if a person ended or cleared this task; do nothing when the triggerer merely lost it."""
+        if not self.stop_on_kill or not await self._ended_by_a_person():
+            return
+        from rayflight.backends.base import ClusterRef
+
+        async with access.backend(await access.aaccess(self.conn_id)) as backend:
+            jobs = backend.jobs(ClusterRef.from_dict(self.arguments["cluster"]))
+            stopped = await jobs.stop(self.arguments["submission_id"])
+            self.log.info(
+                "A person ended this task: asked Ray to stop %s (%s)", self.arguments["submission_id"], stopped
+            )
+
+    async def _ended_by_a_person(self) -> bool:
+        """False while the task is deferred: Airflow also calls on_kill after it took triggers from a frozen triggerer."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+        from asgiref.sync import sync_to_async
+
+        ti = self.task_instance
+        if ti is None:
+            return False
+        try:
+            states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
+                dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id], map_index=ti.map_index
+            )
+        except Exception as error:  # noqa: BLE001 - unreadable, for whatever reason, means: do nothing (decision 5)
+            self.log.warning("Not stopping anything: this task's own state cannot be read (%s)", error)
+            return False
+        found = [state for run in states.values() for state in run.values()] if states else []
+        return bool(found) and all(str(state) != "deferred" for state in found)

@@ -1,0 +1,111 @@
+"""Reads and writes one flight's folder in the archive. Blocking I/O is kept off the event loop.
+
+Source of truth for nothing: only ``plan``'s marker is read back, to notice an archive that is not shared (decision 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from rayflight.archive.masking import Masker
+from rayflight.errors import ArchiveNotShared, InvalidSpec
+
+MARKER = "flight.json"
+
+
+class ArchivePath(Protocol):
+    """The part of pathlib that the archive needs; pathlib.Path and Airflow's ObjectStoragePath have it."""
+
+    def __truediv__(self, key: str, /) -> ArchivePath: ...
+    def exists(self) -> bool: ...
+    def read_bytes(self) -> bytes: ...
+    def write_bytes(self, data: bytes, /) -> int: ...
+    def mkdir(self, *, parents: bool = ..., exist_ok: bool = ...) -> None: ...
+    def iterdir(self) -> Iterable[Any]: ...
+    def unlink(self) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def parent(self) -> Any: ...
+
+
+class Archive:
+    """One flight's folder. ``url`` is what people are shown; ``masker`` runs over everything that is written."""
+
+    def __init__(self, root: ArchivePath, *, url: str, masker: Masker | None = None) -> None:
+        self.root, self.url, self.masker = root, url, masker or Masker()
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Write one object, masked. Parents are made where the store has folders."""
+        await asyncio.to_thread(self._write, name, self.masker(data))
+
+    async def write_json(self, name: str, data: Any) -> None:
+        """Write JSON, masked, stable key order."""
+        await self.write(name, json.dumps(data, indent=1, sort_keys=True, default=str).encode())
+
+    async def read(self, name: str) -> bytes | None:
+        """The object's bytes, or None when it is not there."""
+        return await asyncio.to_thread(self._read, name)
+
+    async def names(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; empty when there is none."""
+        return await asyncio.to_thread(self._names, folder)
+
+    async def remove(self, name: str) -> None:
+        """Remove one object; silent when it is gone."""
+        await asyncio.to_thread(self._remove, name)
+
+    async def open(self, marker: Mapping[str, Any]) -> None:
+        """Leave ``plan``'s marker. Raises InvalidSpec when the archive cannot be written."""
+        try:
+            await self.write_json(MARKER, marker)
+        except OSError as error:
+            raise InvalidSpec(
+                "Cannot write the archive",
+                which=self.url,
+                why=str(error),
+                next_step="set [rayflight] archive (or archive=) to a place that every worker can write",
+            ) from error
+
+    async def check(self) -> None:
+        """Raises ArchiveNotShared when ``plan``'s marker cannot be read by this process."""
+        if await self.read(MARKER) is None:
+            raise ArchiveNotShared(
+                "The archive is not shared:",
+                which=self.url,
+                why="the marker that `plan` left there cannot be read by this process",
+                next_step="use an object store, or a volume that all workers and triggerers mount at the same path",
+            )
+
+    def _at(self, name: str) -> ArchivePath:
+        path = self.root
+        for part in name.split("/"):
+            path = path / part
+        return path
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self._at(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._at(name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _names(self, folder: str) -> list[str]:
+        path = self._at(folder)
+        try:
+            return sorted(item.name for item in path.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._at(name).unlink()
+        except FileNotFoundError:
+            return

@@ -1,0 +1,114 @@
+"""Everything of both layers into the archive, before anything is deleted. A missing log is named, never raised."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rayflight.archive import SegmentedLog
+from rayflight.backends.base import ClusterRef, LogFile
+from rayflight.diagnosis import diagnose
+from rayflight.errors import RayflightError
+from rayflight.lifecycle.flight import Flight, Tools
+
+_PARALLEL = 8  # logs at a time
+_LOG_BYTES = 8 * 1024 * 1024  # per log; head and tail are kept
+_SECONDS = 30.0  # for all logs together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What is in the archive now. ``missing`` says what is not, and why."""
+
+    archive: str
+    files: int = 0
+    bytes: int = 0
+    missing: tuple[str, ...] = ()
+    diagnosis: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+
+async def collect(tools: Tools, flight: Flight) -> Collected:
+    """Logs of pods and Ray nodes, objects of both layers, and the whole driver log of each submission."""
+    refs = await tools.backend.find(flight.namespace, flight.owner.flight_selector())
+    totals = [await _cluster(tools, flight, ref) for ref in refs]
+    driver = await _driver_logs(tools, flight)
+    result = Collected(
+        archive=tools.archive.url,
+        files=sum(item.files for item in totals) + driver,
+        bytes=sum(item.bytes for item in totals),
+        missing=tuple(gap for item in totals for gap in item.missing)
+        or (() if refs else ("no cluster is left to collect from",)),
+        diagnosis=totals[-1].diagnosis if totals else {},
+    )
+    await tools.archive.write_json(f"{flight.folder}/index.json", result.to_dict())
+    tools.say(
+        "Collected %d files (%d bytes) in %s; missing: %s",
+        result.files,
+        result.bytes,
+        result.archive,
+        "; ".join(result.missing) or "nothing",
+    )
+    return result
+
+
+async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
+    folder = f"{flight.folder}/{ref.name}"
+    missing: list[str] = []
+    snapshot, dump, logs = None, {}, ()
+    try:
+        snapshot = await tools.backend.observe(ref)
+        missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
+        await tools.archive.write_json(f"{folder}/snapshot.json", snapshot.to_dict())
+        dump = dict(await tools.backend.dump(ref))
+        logs = tuple(await tools.backend.logs(ref))
+    except RayflightError as error:
+        missing.append(f"cluster {ref}: {error}")
+    for name, data in dump.items():
+        await tools.archive.write_json(f"{folder}/objects/{name}", data)
+    sizes = await _logs(tools, ref, logs, folder, missing)
+    diagnosis = diagnose(snapshot).to_dict() if snapshot else {}
+    await tools.archive.write_json(f"{folder}/diagnosis.json", diagnosis)
+    return Collected(
+        archive=tools.archive.url,
+        files=len(sizes) + len(dump),
+        bytes=sum(sizes),
+        missing=tuple(missing),
+        diagnosis=diagnosis,
+    )
+
+
+async def _logs(tools: Tools, ref: ClusterRef, logs: tuple[LogFile, ...], folder: str, missing: list[str]) -> list[int]:
+    gate = asyncio.Semaphore(_PARALLEL)
+    sizes: list[int] = []
+
+    async def one(log: LogFile) -> None:
+        async with gate:
+            try:
+                data = b"".join([block async for block in tools.backend.read_log(ref, log, limit=_LOG_BYTES)])
+                await tools.archive.write(f"{folder}/logs/{log.name}", data)
+                sizes.append(len(data))
+            except RayflightError as error:
+                missing.append(f"log {log.source} {log.name}: {error}")
+
+    tasks = {asyncio.create_task(one(log)): log for log in logs}
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=_SECONDS)
+        for task in late:
+            task.cancel()
+            missing.append(f"log {tasks[task].source} {tasks[task].name}: not read within {_SECONDS:.0f} s")
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return sizes
+
+
+async def _driver_logs(tools: Tools, flight: Flight) -> int:
+    """One plain file per submission beside its segments, for people."""
+    names = await tools.archive.names(f"{flight.folder}/driver")
+    for name in names:
+        data = await SegmentedLog(tools.archive, f"{flight.folder}/driver/{name}").read_all()
+        await tools.archive.write(f"{flight.folder}/logs/driver-{name}.log", data)
+    return len(names)

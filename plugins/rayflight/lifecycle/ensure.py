@@ -1,0 +1,114 @@
+"""Retry means: make sure. ``ensure`` brings a flight to a stage from wherever the world stands (decision 3).
+
+Every waiting task calls it: on the first try the attempt's own cluster must be there; a later try renews what is gone
+or condemned, under a renewal number of its own, so that no name is ever used twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rayflight.backends.base import ClusterRef
+from rayflight.errors import ApiUnreachable, ClusterGone, Diagnosed
+from rayflight.findings import Check, Decision
+from rayflight.labels import VERIFIED_SESSION
+from rayflight.lifecycle.collect import collect
+from rayflight.lifecycle.flight import Flight, Tools, current_cluster
+from rayflight.lifecycle.provision import provision
+from rayflight.lifecycle.ready import SESSION, wait_ready
+from rayflight.lifecycle.verify import verify
+from rayflight.states import Stage
+
+# Renewal numbers of the stages do not overlap: the newest cluster always has the highest number.
+_BASE = {Stage.WAIT_READY: 0, Stage.VERIFY: 100, Stage.TRAIN: 200}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ensured:
+    """The cluster as it then stands in the world, and the verification matrix where one was made."""
+
+    ref: ClusterRef
+    checks: tuple[Check, ...] = ()
+
+
+async def require_cluster(tools: Tools, flight: Flight) -> ClusterRef:
+    """This attempt's newest cluster. Raises ClusterGone when there is none."""
+    ref = await current_cluster(tools, flight)
+    if ref is None:
+        raise ClusterGone(
+            "This attempt has no cluster:",
+            which=f"{flight.namespace}/{flight.owner.cluster_name}",
+            why="it was deleted, or never created",
+            next_step="clear `provision` with downstream",
+        )
+    return ref
+
+
+async def usable_cluster(tools: Tools, flight: Flight, stage: Stage, *, try_number: int) -> ClusterRef | None:
+    """The cluster that this try may use, or None when it must be renewed. Raises ClusterGone on the first try."""
+    if try_number <= 1:
+        return await require_cluster(tools, flight)
+    ref = await current_cluster(tools, flight)
+    condemned = await why_condemned(tools, flight, ref, stage)
+    if condemned is None:
+        return ref
+    tools.say("The next cluster of this attempt is needed: %s", condemned)
+    return None
+
+
+async def why_condemned(tools: Tools, flight: Flight, ref: ClusterRef | None, stage: Stage) -> str | None:
+    """Why nothing may be done on it any more, or None: gone, or its head (and with it every job) was lost."""
+    if ref is None:
+        return "the cluster is gone"
+    passed = ref.annotations.get(VERIFIED_SESSION if flight.verify and stage is Stage.TRAIN else SESSION)
+    if stage is Stage.WAIT_READY or (stage is Stage.VERIFY and passed is None):
+        return None
+    try:
+        _, session = await tools.backend.jobs(ref).version()
+    except ApiUnreachable as error:
+        return f"its dashboard does not answer ({error})"
+    return None if session == passed else f"its Ray session changed from {passed} to {session}: the head was lost"
+
+
+async def ensure(
+    tools: Tools, flight: Flight, stage: Stage, *, try_number: int, deadline: datetime, last_try: bool
+) -> Ensured:
+    """Bring the flight to ``stage``: ready, or verified for VERIFY and TRAIN.
+
+    A failure that another cluster may mend releases this one (collected first), unless it was the last try: then the
+    teardown does it. Raises ClusterFailed, VerificationFailed, WaitTimedOut, ClusterGone.
+    """
+    ref = await usable_cluster(tools, flight, stage, try_number=try_number)
+    if ref is None:
+        flight = flight.renewed(_BASE[stage] + try_number - 1)
+        await _drop_older(tools, flight)
+        ref = await provision(tools, flight)
+    checks: tuple[Check, ...] = ()
+    try:
+        if stage is Stage.WAIT_READY or SESSION not in ref.annotations:
+            await wait_ready(tools, ref, deadline=deadline)
+        if stage is not Stage.WAIT_READY and flight.verify:
+            checks = (await verify(tools, flight, ref, deadline=deadline)).checks
+    except Diagnosed as error:
+        if not last_try and error.decision in (Decision.RETRY_AFTER, Decision.RETRY_ELSEWHERE):
+            tools.say("Releasing cluster %s before the retry: it must not hold GPUs meanwhile", ref)
+            await collect(tools, flight)
+            await tools.backend.delete(ref)
+        raise
+    return Ensured(ref=await require_cluster(tools, flight), checks=checks)
+
+
+async def _drop_older(tools: Tools, flight: Flight) -> None:
+    """What this attempt had before: its GPUs are what the new cluster waits for. Collected first: nothing is lost."""
+    found = await tools.backend.find(flight.namespace, flight.owner.flight_selector())
+    older = [
+        ref
+        for ref in found
+        if ref.owner and ref.owner.attempt == flight.owner.attempt and ref.owner.renewal < flight.owner.renewal
+    ]
+    if older:
+        await collect(tools, flight)
+    for ref in older:
+        tools.say("Deleting the lost cluster %s", ref)
+        await tools.backend.delete(ref)

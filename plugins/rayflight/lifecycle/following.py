@@ -1,0 +1,220 @@
+"""Follows a submission to its end: status and driver log together, both layers watched.
+
+"The log ended" is never "the job ended", and an API that does not answer says nothing about the job. A job that is
+gone with its head, and a job that stays RUNNING though it can never finish, end the wait with their cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from rayflight.archive import SegmentedLog
+from rayflight.backends.base import ClusterRef, RayJobs
+from rayflight.diagnosis import decisive, diagnose
+from rayflight.errors import ApiUnreachable, JobFailed, WaitTimedOut
+from rayflight.findings import Decision, Diagnosis, Evidence, Finding, Layer
+from rayflight.lifecycle.driver_log import DriverLog
+from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.snapshot.model import Job, Snapshot
+from rayflight.states import JobStatus
+
+_POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API has no watch
+_LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
+_SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
+_SETTLE = timedelta(seconds=15)  # a hopeless picture must stay as it is this long (replacements are on their way)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A submission that SUCCEEDED. ``metrics`` is the script's last progress report; times are the job's own."""
+
+    submission_id: str
+    status: str
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    log_bytes: int = 0
+    started_at: str | None = None
+    ended_at: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+
+@dataclass
+class Follower:
+    """One submission being followed. Started anew at any time, it goes on from the archive's last byte."""
+
+    tools: Tools
+    flight: Flight
+    ref: ClusterRef
+    submission_id: str
+    session: str
+    deadline: datetime | None = None
+    status: str = ""
+    hopeless_since: datetime | None = None
+    silent_since: datetime | None = None
+    looked_at: datetime | None = None
+    snapshot: Snapshot | None = None
+
+    async def follow(self) -> Outcome:
+        """Returns on SUCCEEDED. Raises JobFailed with its diagnosis otherwise, WaitTimedOut at the deadline."""
+        api = self.tools.backend.jobs(self.ref)
+        log = DriverLog(
+            self.tools, api, SegmentedLog(self.tools.archive, f"{self.flight.folder}/driver/{self.submission_id}")
+        )
+        await log.resume()
+        async for _ in self.tools.backend.changes(self.ref, at_least_every=_POLL):
+            try:
+                outcome = await self._step(api, log)
+            except ApiUnreachable as error:
+                await self._unreachable(error)
+                continue
+            if outcome is not None:
+                return outcome
+            self._check_deadline(log)
+        raise AssertionError("changes() never ends")
+
+    async def _step(self, api: RayJobs, log: DriverLog) -> Outcome | None:
+        job = await api.get(self.submission_id)
+        if job is None:
+            await self._lost(api)
+            return None
+        self.silent_since = None
+        self._note(job)
+        await log.pump(job, final=job.status.ended)
+        if job.status.ended:
+            await self._drain(log, job)
+            return await self._ended(log, job)
+        await self._watch_both_layers()
+        return None
+
+    def _note(self, job: Job) -> None:
+        if job.status != self.status:
+            self.status = job.status
+            self.tools.say(
+                "Submission %s is %s%s",
+                job.id,
+                job.status,
+                f": {job.message}" if job.message and not job.status.ended else "",
+            )
+
+    async def _drain(self, log: DriverLog, job: Job) -> None:
+        """The driver's last lines reach its file a moment after the status: read until nothing comes any more."""
+        quiet = 0
+        while quiet < 2:
+            quiet = 0 if await log.pump(job, final=True) else quiet + 1
+            if quiet < 2:
+                await asyncio.sleep(0.1)
+
+    async def _ended(self, log: DriverLog, job: Job) -> Outcome:
+        await self.tools.archive.write_json(f"{self.flight.folder}/submission-{job.id}.json", asdict(job))
+        if job.status is JobStatus.SUCCEEDED:
+            return Outcome(
+                submission_id=job.id,
+                status=job.status,
+                metrics=dict(log.progress),
+                log_bytes=log.offset,
+                started_at=job.started_at,
+                ended_at=job.ended_at,
+            )
+        diagnosis = diagnose(await self._observe(), job_id=job.id, log_tail=log.tail)
+        if diagnosis.cause is None:
+            diagnosis = _plain(job, log, diagnosis)
+        raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)
+
+    async def _lost(self, api: RayJobs) -> None:
+        """404: gone with its head (another session), or the whole cluster is gone."""
+        try:
+            _, session = await api.version()
+        except ApiUnreachable:
+            session = ""
+        snapshot = await self._observe()
+        why = (
+            "the cluster's head was replaced"
+            if session and session != self.session
+            else "Ray does not know it any more"
+        )
+        evidence = (
+            Evidence(object=str(self.ref), text=f"Ray session was {self.session}, is {session or 'unreachable'}"),
+        )
+        diagnosis = diagnose(snapshot, job_id=self.submission_id, session=self.session)
+        if diagnosis.cause is None:
+            diagnosis = Diagnosis(
+                verdict="cause", cause=_head_lost(self.submission_id, why, evidence), facts=diagnosis.facts
+            )
+        raise JobFailed(f"Submission {self.submission_id} is lost", which=f"on {self.ref}", diagnosis=diagnosis)
+
+    async def _watch_both_layers(self) -> None:
+        """A job that can never finish stays RUNNING: look at both layers, and end it when that picture holds."""
+        now = self.tools.now()
+        if self.looked_at and now - self.looked_at < _LOOK:
+            return
+        self.looked_at = now
+        diagnosis = diagnose(await self._observe(), job_id=self.submission_id, session=self.session)
+        if not decisive(diagnosis):
+            self.hopeless_since = None
+            return
+        self.hopeless_since = self.hopeless_since or now
+        if now - self.hopeless_since >= _SETTLE:
+            raise JobFailed(
+                f"Submission {self.submission_id} is {self.status} but can never finish",
+                which=f"on {self.ref}",
+                diagnosis=diagnosis,
+            )
+
+    async def _observe(self) -> Snapshot:
+        self.snapshot = await self.tools.backend.observe(self.ref)
+        return self.snapshot
+
+    async def _unreachable(self, error: ApiUnreachable) -> None:
+        """Says it once; the head may be gone, which Kubernetes knows even while the dashboard is silent."""
+        now = self.tools.now()
+        if self.silent_since is None:
+            self.silent_since = now
+            self.tools.say("The cluster does not answer, the job is followed on: %s", error)
+        try:
+            snapshot = await self._observe()
+        except ApiUnreachable:
+            snapshot = None
+        if snapshot is not None and snapshot.cluster is None:
+            await self._lost(self.tools.backend.jobs(self.ref))
+        if now - self.silent_since >= _SILENCE or (self.deadline and now >= self.deadline):
+            diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(str(error),))
+            raise WaitTimedOut(
+                f"Submission {self.submission_id} could not be followed", which=f"on {self.ref}", diagnosis=diagnosis
+            )
+
+    def _check_deadline(self, log: DriverLog) -> None:
+        if self.deadline and self.tools.now() >= self.deadline:
+            facts = (f"the submission is {self.status}", f"last line: {log.tail[-1] if log.tail else 'none'}")
+            raise WaitTimedOut(
+                f"Submission {self.submission_id} did not end in time",
+                which=f"on {self.ref}",
+                diagnosis=Diagnosis(verdict="unknown", facts=facts),
+            )
+
+
+def _plain(job: Job, log: DriverLog, diagnosis: Diagnosis) -> Diagnosis:
+    """What is said when no rule explains the end: Ray's own words, nothing guessed."""
+    facts = (
+        f"Ray says: {job.message.splitlines()[0] if job.message else job.status}",
+        *log.tail[-5:],
+        *diagnosis.facts,
+    )
+    return Diagnosis(verdict="unknown", facts=facts, gaps=diagnosis.gaps)
+
+
+def _head_lost(submission_id: str, why: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        id="submission-lost",
+        title="The submission is gone",
+        layer=Layer.RAY,
+        summary=f"Submission {submission_id} is lost, not running: {why}; Ray keeps its jobs in the head's memory.",
+        next_step="see the head pod's events for why it died; a retry resumes from the last checkpoint",
+        decision=Decision.RETRY_ELSEWHERE,
+        evidence=evidence,
+    )

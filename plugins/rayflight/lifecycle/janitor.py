@@ -1,0 +1,88 @@
+"""Removes what no living run owns: clusters whose Airflow run was deleted, timed out, or lost its tasks (decision 8).
+
+Decides from labels in the world and from what Airflow answers about each run; what Airflow does not know for certain is
+left alone and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from rayflight.backends.base import ClusterBackend, ClusterRef
+from rayflight.labels import KEEP_UNTIL, Owner, airflow_selector
+from rayflight.lifecycle.flight import Say
+
+_YOUNG = timedelta(minutes=2)  # a cluster this new may belong to a run that Airflow is about to record
+
+
+class RunState(StrEnum):
+    """What Airflow says of the run that owns a cluster."""
+
+    ALIVE = "alive"  # running or queued, or ended with its teardown still to come
+    ENDED = "ended"  # success or failed, and no task of it will run any more
+    ABSENT = "absent"  # Airflow answered that there is no such run
+    UNKNOWN = "unknown"  # Airflow did not answer
+
+
+AskAirflow = Callable[[Owner], Awaitable[RunState]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """One cluster and what was decided. ``action`` is deleted, would delete, or kept."""
+
+    cluster: str
+    uid: str
+    action: str
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+
+def verdict(ref: ClusterRef, state: RunState, now: datetime) -> tuple[bool, str]:
+    """(delete?, why). Pure: the table of the janitor."""
+    if ref.owner is None:
+        return False, "its owner annotation is missing or unreadable: look at it yourself"
+    run = f"run {ref.owner.run_id} of {ref.owner.dag_id}"
+    until = ref.annotations.get(KEEP_UNTIL)
+    if until is not None:
+        expired = now >= datetime.fromisoformat(until)
+        return expired, f"kept for a person until {until}" + (", which has passed" if expired else "")
+    if ref.created_at and now - datetime.fromisoformat(ref.created_at) < _YOUNG:
+        return False, "younger than two minutes"
+    return {
+        RunState.ALIVE: (False, f"{run} is alive"),
+        RunState.ENDED: (True, f"{run} has ended and nothing of it will tear this down"),
+        RunState.ABSENT: (True, f"Airflow has no {run} any more"),
+        RunState.UNKNOWN: (False, f"Airflow did not say what became of {run}"),
+    }[state]
+
+
+async def sweep(
+    backend: ClusterBackend,
+    *,
+    airflow: str,
+    namespaces: list[str],
+    ask: AskAirflow,
+    now: datetime,
+    dry_run: bool,
+    say: Say,
+) -> list[Swept]:
+    """Look at every cluster that this Airflow made in these namespaces; delete by UID what no run owns."""
+    swept = []
+    for namespace in namespaces:
+        for ref in await backend.find(namespace, airflow_selector(airflow)):
+            state = await ask(ref.owner) if ref.owner else RunState.UNKNOWN
+            delete, why = verdict(ref, state, now)
+            if delete and not dry_run:
+                await backend.delete(ref)
+            action = ("would delete" if dry_run else "deleted") if delete else "kept"
+            say("%s %s (uid %s): %s", action, ref, ref.uid, why)
+            swept.append(Swept(cluster=str(ref), uid=ref.uid, action=action, why=why))
+    return swept

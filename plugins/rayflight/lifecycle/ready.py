@@ -1,0 +1,90 @@
+"""Waits until a cluster is truly ready, and fails as soon as it is clear that it never will be.
+
+Ready is what ``snapshot.readiness`` says: every desired pod mapped to an ALIVE Ray node in one session. KubeRay's own
+``state`` and RayClusterProvisioned are not asked (both lie). Which signs end the wait is the diagnosis' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rayflight.backends.base import ClusterRef
+from rayflight.diagnosis import decisive, diagnose
+from rayflight.errors import ApiUnreachable, ClusterFailed, ClusterGone, WaitTimedOut
+from rayflight.findings import Diagnosis
+from rayflight.labels import PREFIX
+from rayflight.lifecycle.flight import Tools
+from rayflight.snapshot.model import Snapshot
+from rayflight.snapshot.readiness import readiness
+
+SESSION = (
+    PREFIX + "session"
+)  # annotation: the session that became ready; another one later means that the head was lost
+_POLL = 1.0  # seconds; only Ray's own state has no watch
+
+
+@dataclass
+class _Voice:
+    """Says what is waited for, once per change."""
+
+    tools: Tools
+    last: str = ""
+
+    def say(self, message: str) -> None:
+        if message != self.last:
+            self.last = message
+            self.tools.say("Waiting: %s", message)
+
+
+async def wait_ready(tools: Tools, ref: ClusterRef, *, deadline: datetime) -> Snapshot:
+    """Returns the snapshot in which the cluster was ready, and notes its session on the cluster.
+
+    Raises ClusterFailed (with the cause) for what cannot heal, ClusterGone, WaitTimedOut at the deadline.
+    """
+    voice = _Voice(tools)
+    snapshot: Snapshot | None = None
+    async for _ in tools.backend.changes(ref, at_least_every=_POLL):
+        try:
+            snapshot = await _look(tools, ref)
+        except ApiUnreachable as error:
+            voice.say(str(error))
+        else:
+            state = readiness(snapshot)
+            if state.ready and state.session:
+                await tools.backend.annotate(ref, {SESSION: state.session})
+                tools.say("Cluster %s is ready: %d Ray nodes in session %s", ref, len(state.mapped), state.session)
+                return snapshot
+            _stop_if_hopeless(ref, snapshot)
+            voice.say(state.waiting_for)
+        if tools.now() >= deadline:
+            break
+    diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(voice.last,))
+    if diagnosis.cause is None:
+        diagnosis = Diagnosis(
+            verdict="unknown", facts=(f"still waiting for {voice.last}", *diagnosis.facts), gaps=diagnosis.gaps
+        )
+    raise WaitTimedOut("The cluster did not become ready in time", which=str(ref), diagnosis=diagnosis)
+
+
+async def _look(tools: Tools, ref: ClusterRef) -> Snapshot:
+    """Kubernetes first: Ray is asked only when its pods could answer: waiting for capacity costs no requests."""
+    snapshot = await tools.backend.observe(ref, ray=False)
+    cluster = snapshot.cluster
+    if cluster is None:
+        return snapshot
+    running = sum(1 for pod in snapshot.pods if pod.phase == "Running" and pod.deleting_since is None)
+    return await tools.backend.observe(ref) if running >= cluster.desired_pods else snapshot
+
+
+def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> None:
+    if snapshot.cluster is None or snapshot.cluster.uid != ref.uid:
+        raise ClusterGone(
+            "The cluster vanished while it was awaited:",
+            which=str(ref),
+            why="the RayCluster does not exist any more" if snapshot.cluster is None else "another one has its name",
+            next_step="see who deleted it (audit log, a janitor, a quota controller), then clear `provision`",
+        )
+    diagnosis = diagnose(snapshot)
+    if decisive(diagnosis):
+        raise ClusterFailed("The cluster cannot become ready", which=str(ref), diagnosis=diagnosis)

@@ -1,0 +1,136 @@
+"""Verifies a ready cluster on the device: asks both layers, runs the probe on every bundle, lets pure code judge.
+
+What passed is noted on the cluster itself (annotation ``verified-session``): a head that is lost later has another
+session, so an old verification never counts for a new head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from rayflight.backends.base import ClusterRef, RayJobs, Submission
+from rayflight.errors import ApiUnreachable, Conflict, VerificationFailed
+from rayflight.findings import Check
+from rayflight.labels import VERIFIED_SESSION, digest
+from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.submission import NUMBER, TASK, mine, submission_id
+from rayflight.rayjobs.probe import probe_entrypoint, probe_package, probe_result
+from rayflight.snapshot.model import Job, Snapshot
+from rayflight.specs import ClusterSpec
+from rayflight.states import Verdict
+from rayflight.verification import diagnosis_from_checks, verify_all
+
+_POLL = 0.5  # seconds; the Jobs API has no watch
+_PODS_READY = timedelta(seconds=30)  # Ray says ALIVE about 6 s before Kubernetes says Ready
+_PROBE_SECONDS = 90  # hard limit of the probe itself
+_LOG_BYTES = 4 * 1024 * 1024
+_TASK = "rayflight-verify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A passed verification: the session it holds for, and every row of the matrix."""
+
+    session: str
+    checks: tuple[Check, ...]
+
+
+async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: datetime) -> Verification:
+    """Raises VerificationFailed with all rows, of which at least one failed or could not be observed."""
+    api = tools.backend.jobs(ref)
+    _, session = await api.version()
+    job = await _probe(tools, flight, ref, api)
+    job = await _ended(tools, ref, api, job, deadline)
+    log = (await api.read_driver_log(job, 0, _LOG_BYTES)).decode(errors="replace") if job else ""
+    snapshot = await _settled(tools, ref)
+    checks = verify_all(flight.cluster_spec, snapshot, probe_result(log), probe_log=log[-2000:])
+    await _keep(tools, flight, ref, checks)
+    failed = [check for check in checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    if failed:
+        raise VerificationFailed(
+            f"Verification failed in {len(failed)} of {len(checks)} checks",
+            which=f"on {ref}",
+            diagnosis=diagnosis_from_checks(checks),
+            checks=checks,
+        )
+    await tools.backend.annotate(ref, {VERIFIED_SESSION: session})
+    tools.say("Verified %s in session %s: %d checks", ref, session, len(checks))
+    return Verification(session=session, checks=checks)
+
+
+async def _probe(tools: Tools, flight: Flight, ref: ClusterRef, api: RayJobs) -> Job | None:
+    """Submit the probe, or adopt the one that an interrupted verification left running."""
+    jobs = mine(await api.list(), _TASK)
+    running = [job for job in jobs if not job.status.ended]
+    if running:
+        return running[-1]
+    number = len(jobs) + 1
+    package = probe_package()
+    submission = Submission(
+        id=submission_id(ref, _TASK, number),
+        entrypoint=probe_entrypoint(expectation(flight.cluster_spec)),
+        runtime_env={
+            "working_dir": await api.upload_package(package.name, package.archive),
+            "env_vars": _environment(flight),
+        },
+        metadata={
+            TASK: digest(_TASK),
+            NUMBER: str(number),
+            "dag_id": flight.owner.dag_id,
+            "run_id": flight.owner.run_id,
+        },
+    )
+    try:
+        await api.submit(submission)
+    except Conflict:  # a racing verification of the same cluster: its probe serves both
+        tools.say("Adopting probe %s", submission.id)
+    return await api.get(submission.id)
+
+
+def expectation(spec: ClusterSpec) -> Mapping[str, Any]:
+    """What the probe must find: one bundle per GPU, or one per worker pod where there are none."""
+    return {
+        "gpus": spec.gpus,
+        "cpu_nodes": 0 if spec.gpus else spec.worker_pods,
+        "placement_seconds": 30,
+        "total_seconds": _PROBE_SECONDS,
+    }
+
+
+def _environment(flight: Flight) -> dict[str, str]:
+    """Each rank writes to the training's own storage, so that a bad mount is seen before the training."""
+    storage = flight.cluster_spec.storage
+    return {"RAYFLIGHT_STORAGE_PATH": storage.under(flight.owner.flight_digest)} if storage else {}
+
+
+async def _ended(tools: Tools, ref: ClusterRef, api: RayJobs, job: Job | None, deadline: datetime) -> Job | None:
+    """Wait for the probe; at the deadline whatever it printed is judged (a missing result is a failed row)."""
+    async for _ in tools.backend.changes(ref, at_least_every=_POLL):
+        if job is None or job.status.ended or tools.now() >= deadline:
+            return job
+        try:
+            job = await api.get(job.id)
+        except ApiUnreachable as error:
+            tools.say("The probe is still awaited: %s", error)
+    return job
+
+
+async def _settled(tools: Tools, ref: ClusterRef) -> Snapshot:
+    """The picture once Kubernetes, too, calls every pod Ready, or after a grace."""
+    until = tools.now() + _PODS_READY
+    async for _ in tools.backend.changes(ref, at_least_every=_POLL):
+        snapshot = await tools.backend.observe(ref)
+        pods = [pod for pod in snapshot.pods if pod.deleting_since is None]
+        if (pods and all(pod.ready for pod in pods)) or tools.now() >= until:
+            return snapshot
+    raise AssertionError("changes() never ends")
+
+
+async def _keep(tools: Tools, flight: Flight, ref: ClusterRef, checks: tuple[Check, ...]) -> None:
+    await tools.archive.write_json(
+        f"{flight.folder}/{ref.name}/verification.json",
+        {"cluster": ref.to_dict(), "checks": [asdict(check) for check in checks]},
+    )
