@@ -142,9 +142,9 @@ def _judge(laps: Sequence[Lap]) -> int:
     for stage in rayflight[0].stages():
         ours, theirs = ([lap.stages()[stage] for lap in group] for group in (rayflight, rayjob))
         ours_median, theirs_median = statistics.median(ours), statistics.median(theirs)
-        ratio = f"{ours_median / theirs_median:.2f}" if theirs_median > 0.05 else ""
+        times = f"{ours_median / theirs_median:.2f}" if theirs_median > 0.05 else ""
         numbers = [*ours, ours_median, *theirs, theirs_median]
-        rows.append([stage, *(f"{number:.1f}" for number in numbers), ratio])
+        rows.append([stage, *(f"{number:.1f}" for number in numbers), times])
     print(table(rows))
     ours_median = statistics.median(lap.gone - lap.created for lap in rayflight)
     theirs_median = statistics.median(lap.gone - lap.created for lap in rayjob)
