@@ -25,7 +25,7 @@ from rayflight.snapshot.model import (
     Termination,
     Toleration,
 )
-from rayflight.snapshot.times import instant
+from rayflight.snapshot.times import earlier, instant
 
 Raw = Mapping[str, Any]
 
@@ -38,13 +38,14 @@ NO_MAXIMUM = 2147483647  # KubeRay's default for maxReplicas
 def cluster(raw: Raw) -> Cluster:
     """A stored RayCluster."""
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    head = _ray_container(spec.get("headGroupSpec") or {})
+    head_group = spec.get("headGroupSpec") or {}
+    head = _ray_container(head_group)
     return Cluster(
         name=meta["name"],
         uid=meta.get("uid") or "",
         namespace=meta.get("namespace") or "",
         created_at=instant(meta.get("creationTimestamp")),
-        deleting_since=instant(meta.get("deletionTimestamp")),
+        deleting_since=_deleting_since(meta),
         generation=int(meta.get("generation") or 0),
         observed_generation=int(status.get("observedGeneration") or 0),
         suspended=bool(spec.get("suspend")),
@@ -59,10 +60,16 @@ def cluster(raw: Raw) -> Cluster:
         finalizers=tuple(meta.get("finalizers") or ()),
         head_limits=_resources(head, "limits"),
         head_requests=_resources(head, "requests"),
+        head_start_params=_start_params(head_group),
         auth_mode=(spec.get("authOptions") or {}).get("mode") or _environment(head).get("RAY_AUTH_MODE", ""),
         labels=dict(meta.get("labels") or {}),
         annotations=dict(meta.get("annotations") or {}),
     )
+
+
+def _deleting_since(meta: Raw) -> str | None:
+    """The API shows when the grace ends; what we want is when the deletion was asked for."""
+    return earlier(instant(meta.get("deletionTimestamp")), float(meta.get("deletionGracePeriodSeconds") or 0))
 
 
 def _group(raw: Raw) -> Group:
@@ -80,7 +87,12 @@ def _group(raw: Raw) -> Group:
         limits=_resources(container, "limits"),
         requests=_resources(container, "requests"),
         selector=dict(_template(raw).get("nodeSelector") or {}),
+        start_params=_start_params(raw),
     )
+
+
+def _start_params(group: Raw) -> Strings:
+    return {name: str(value) for name, value in (group.get("rayStartParams") or {}).items()}
 
 
 def _template(group: Raw) -> Raw:
@@ -116,7 +128,7 @@ def pod(raw: Raw) -> Pod:
         ip=status.get("podIP") or "",
         created_at=instant(meta.get("creationTimestamp")),
         started_at=instant(status.get("startTime")),
-        deleting_since=instant(meta.get("deletionTimestamp")),
+        deleting_since=_deleting_since(meta),
         conditions=_conditions(status),
         containers=_containers(spec, status),
         node_selector=dict(spec.get("nodeSelector") or {}),

@@ -31,6 +31,11 @@ def seconds_between(earlier: str | None, later: str | None) -> float | None:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
+def earlier(text: str | None, seconds: float) -> str | None:
+    """The time so many seconds before; None stays None."""
+    return _form(datetime.fromisoformat(text) - timedelta(seconds=seconds)) if text else None
+
+
 def _form(moment: datetime) -> str:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

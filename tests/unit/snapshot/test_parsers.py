@@ -121,6 +121,11 @@ def test_unhealthy_devices_are_read_from_the_kubelets_report():
     assert kubernetes.pod(raw).containers[0].unhealthy_devices == ("b",)
 
 
+def test_a_deletion_began_its_grace_before_the_time_that_the_api_shows():
+    times = {"deletionTimestamp": "2026-12-01T06:42:30Z", "deletionGracePeriodSeconds": 30}
+    assert kubernetes.pod({"metadata": {"name": "p", **times}}).deleting_since == "2026-12-01T06:42:00.000Z"
+
+
 def test_ray_nodes_carry_state_resources_and_why():
     nodes = moments.moment("worker-pod-deleted-t093s").ray.nodes
     dead = [item for item in nodes if item.state == "DEAD"]
