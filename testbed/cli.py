@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed import api, build, cluster, host
+from testbed import api, build, cluster, faults_cli, host
 from testbed.errors import TestbedError
 from testbed.paths import Layout
 from testbed.process import Processes
@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
         verb.add_argument("--api-only", action="store_true", help=_API_ONLY_HELP)
         verb.add_argument("--state-dir", type=Path, help="of an API-only testbed (implies --api-only)")
     verbs.add_parser("purge", help="down, and delete everything that was built")
+    faults_cli.add_fault_parsers(verbs)
     return root
 
 
@@ -159,4 +160,5 @@ _VERBS = {
     "kubeconfig": _kubeconfig,
     "shell": _shell,
     "logs": _logs,
+    "fault": faults_cli.run,
 }
