@@ -115,7 +115,7 @@ def _autoscaling(spec: ClusterSpec) -> KubeObject:
         "idleTimeoutSeconds": spec.autoscaler.idle_timeout_seconds,
         "upscalingMode": spec.autoscaler.upscaling_mode,
         "imagePullPolicy": spec.image_pull_policy,
-        "resources": {"limits": size, "requests": size},
+        "resources": {"limits": size, "requests": dict(size)},
     }
     return {"enableInTreeAutoscaling": True, "autoscalerOptions": options}
 
@@ -203,7 +203,8 @@ def _add_token(manifest: KubeObject, spec: ClusterSpec, token_secret: str | None
     if token_secret is None:
         manifest["spec"]["authOptions"] = {"mode": "token"}
         return
-    for pod in _templates(manifest):
-        pod["spec"]["containers"][0].setdefault("env", []).extend(token_variables(token_secret))
+    speakers = [pod["spec"]["containers"][0] for pod in _templates(manifest)]
     if spec.autoscaler is not None:  # the sidecar speaks to Ray as well
-        manifest["spec"].setdefault("autoscalerOptions", {}).setdefault("env", []).extend(token_variables(token_secret))
+        speakers.append(manifest["spec"].setdefault("autoscalerOptions", {}))
+    for speaker in speakers:
+        speaker["env"] = merge({"env": speaker.get("env") or []}, {"env": token_variables(token_secret)})["env"]

@@ -103,6 +103,7 @@ class ClusterSpec(PodParts):
             self._require_images()
             self._require_volumes()
         self._check_auth()
+        self._check_idle_timeouts()
         return self
 
     def _require_images(self) -> None:
@@ -131,6 +132,11 @@ class ClusterSpec(PodParts):
             )
             if taken:
                 raise ValueError(f"{pod} sets {', '.join(taken)}, which auth: token sets itself")
+
+    def _check_idle_timeouts(self) -> None:
+        by_group = [group.name for group in self.groups if group.idle_timeout_seconds]
+        if by_group and (self.autoscaler is None or self.autoscaler.version != "v2"):
+            raise ValueError(f"idle_timeout_seconds of group {by_group[0]!r} needs an autoscaler of version v2")
 
     def _pods(self) -> list[tuple[str, HeadSpec | WorkerGroup]]:
         return [("head", self.head), *((f"group {group.name!r}", group) for group in self.groups)]

@@ -26,6 +26,11 @@ def cluster_warnings(spec: ClusterSpec) -> Iterator[str]:
                 f"group {group.name!r}: min_replicas {group.least} and max_replicas {group.most} differ, but without "
                 f"an autoscaler it stays at {group.replicas}"
             )
+    if spec.autoscaler is not None and spec.service_account:
+        yield (
+            f"service_account {spec.service_account!r}: the autoscaler runs under it and must be allowed to get and "
+            "patch rayclusters and pods (KubeRay makes such an account only where none is named)"
+        )
     yield from _head_ports(spec)
 
 
@@ -48,8 +53,8 @@ def _memory(who: str, pod: PodSpec) -> Iterator[str]:
     least = int(float(heap)) if heap else int(limit * _LEAST_HEAP_SHARE)
     if full + least > limit:
         yield (
-            f"{who}: /dev/shm with the object store may grow to {gib(full)} and the heap needs {gib(least)}, together "
-            f"more than the memory limit of {gib(limit)}: the container would be OOMKilled; raise memory, lower shm_size"
+            f"{who}: /dev/shm with the object store may grow to {gib(full)} and the heap needs {gib(least)}, "
+            f"together more than the memory limit of {gib(limit)}: the container would be OOMKilled; raise memory or lower it"
         )
 
 

@@ -61,8 +61,12 @@ def _memory(value: str) -> str:
 
 def _duration(value: Any) -> Any:
     """Let ``90s``, ``30m``, ``2h`` and ``1d`` stand for a timedelta; leave the rest to pydantic."""
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    return timedelta(**{_UNITS[match["unit"]]: float(match["number"])}) if match else value
+    if not isinstance(value, str) or value.startswith("P"):  # ISO 8601, as in Airflow's forms
+        return value
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"{value!r} is no span of time: write for example 90s, 30m or 2h")
+    return timedelta(**{_UNITS[match["unit"]]: float(match["number"])})
 
 
 def _positive(value: timedelta) -> timedelta:
