@@ -54,7 +54,7 @@ def _memory(who: str, pod: PodSpec) -> Iterator[str]:
     if full + least > limit:
         yield (
             f"{who}: /dev/shm with the object store may grow to {gib(full)} and the heap needs {gib(least)}, "
-            f"together more than the memory limit of {gib(limit)}: the container would be OOMKilled; raise memory or lower it"
+            f"together more than the memory limit of {gib(limit)}: the container would be OOMKilled"
         )
 
 

@@ -58,3 +58,8 @@ def test_nothing_given_is_touched():
     merged["a"]["b"].append(3)
     merged["a"]["c"].append(3)
     assert (base, changes) == ({"a": {"b": [1]}}, {"a": {"c": [2]}})
+
+
+def test_items_that_no_name_tells_apart_are_replaced_as_a_whole():
+    ports = [{"name": "dns", "protocol": "TCP"}, {"name": "dns", "protocol": "UDP"}]
+    assert merge({"ports": ports}, {"ports": [{"name": "dns"}]}) == {"ports": [{"name": "dns"}]}
