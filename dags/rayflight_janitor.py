@@ -24,4 +24,4 @@ with DAG(
     tags=["rayflight"],
     doc_md=__doc__,
 ) as dag:
-    SweepClusters(task_id="sweep", namespaces="{{ params.namespaces }}", dry_run="{{ params.dry_run }}")
+    SweepClusters(task_id="sweep", namespaces="{{ params.namespaces }}", report_only="{{ params.dry_run }}")

@@ -26,6 +26,7 @@ ATTEMPT = PREFIX + "attempt"  # label: attempt number
 RENEWAL = PREFIX + "renewal"  # label: 0, or the try of the task that replaced a lost cluster
 SPEC_HASH = PREFIX + "spec-hash"  # label: digest of the spec that was asked for
 OWNER = PREFIX + "owner"  # annotation: the Owner as JSON
+READY_SESSION = PREFIX + "session"  # annotation: the Ray session_name that became ready; another one means a lost head
 VERIFIED_SESSION = PREFIX + "verified-session"  # annotation: the Ray session_name that passed verification
 SIMULATED = PREFIX + "simulated-gpus"  # annotation "true": the GPUs are none
 KEEP_UNTIL = PREFIX + "keep-until"  # annotation: RFC 3339; kept for a person until then
@@ -101,6 +102,11 @@ class Owner:
     def from_dict(cls, data: Mapping[str, Any]) -> Owner:
         """The inverse of ``to_dict``."""
         return cls(**data)
+
+
+def run_selector(owner: Owner) -> str:
+    """Label selector for all clusters of the owner's dag run, whatever their group and map index."""
+    return f"{MANAGED_BY}={MANAGER},{RUN}={owner.run_digest}"
 
 
 def airflow_selector(airflow: str) -> str:

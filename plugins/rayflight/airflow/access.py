@@ -52,7 +52,7 @@ def _without(conn_id: str, error: Exception) -> KubeAccess:
         "Connection not found:",
         which=conn_id,
         why="Airflow has no connection of this id",
-        next_step=f"create it (type Kubernetes or Rayflight), or name another with conn_id=",
+        next_step="create it (type Kubernetes or Rayflight), or name another with conn_id=",
     ) from error
 
 

@@ -16,7 +16,7 @@ class StoredLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The stored URL, or nothing yet."""
-        from airflow.sdk import XCom
+        from airflow.sdk.execution_time.xcom import XCom
 
         return str(XCom.get_value(ti_key=ti_key, key=self.stored_key) or "")
 

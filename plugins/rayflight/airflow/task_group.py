@@ -72,7 +72,9 @@ def training_run(
         verified = VerifyRayCluster(task_id="verify", flight=flight, **common)
         collected = CollectRayLogs(task_id="collect_logs", flight=flight, **common)
         landed = DeleteRayCluster(task_id="tear_down", flight=flight, **common)
-        setups = [plan.as_setup(), provision.as_setup(), ready.as_setup(), verified.as_setup()]
+        setups = [plan, provision, ready, verified]
+        for task in setups:
+            task.as_setup()  # type: ignore[no-untyped-call]
         provision >> ready >> verified
         if job is not None:
             train = SubmitRayJob(task_id="train", flight=flight, ready_timeout=ready_timeout, **common)

@@ -21,7 +21,7 @@ class StepTrigger(BaseTrigger):
     def __init__(
         self, *, step: str, flight: dict[str, Any], conn_id: str, arguments: dict[str, Any], stop_on_kill: bool = False
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.step, self.flight, self.conn_id = step, flight, conn_id
         self.arguments, self.stop_on_kill = arguments, stop_on_kill
 
@@ -51,9 +51,9 @@ class StepTrigger(BaseTrigger):
                 tools = Tools(backend=backend, archive=archive, say=self.log.info)
                 result = await STEPS[self.step](tools, flight, self.arguments)
         except RayflightError as error:
-            yield TriggerEvent(outcomes.failure(error))
+            yield TriggerEvent(outcomes.failure(error))  # type: ignore[no-untyped-call]
         else:
-            yield TriggerEvent({"result": result})
+            yield TriggerEvent({"result": result})  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
         """Stop the submission if a person ended or cleared this task; do nothing when the triggerer merely lost it."""
@@ -69,7 +69,7 @@ class StepTrigger(BaseTrigger):
             )
 
     async def _ended_by_a_person(self) -> bool:
-        """False while the task is deferred: Airflow also calls on_kill after it took triggers from a frozen triggerer."""
+        """False while the task is deferred: Airflow also calls on_kill after it took a frozen triggerer's triggers."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
         from asgiref.sync import sync_to_async
 

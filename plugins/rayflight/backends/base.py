@@ -136,6 +136,10 @@ class ClusterBackend(Protocol):
         """Set (or with None remove) annotations; refuses another UID."""
         ...
 
+    async def resume(self, ref: ClusterRef) -> None:
+        """Let a cluster that was created suspended have its pods; refuses another UID."""
+        ...
+
     async def observe(self, ref: ClusterRef, *, ray: bool = True) -> Snapshot:
         """Everything now seen of this cluster. Missing pieces become gaps; raises only when nothing can be read."""
         ...

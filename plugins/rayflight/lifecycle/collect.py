@@ -11,6 +11,7 @@ from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.diagnosis import diagnose
 from rayflight.errors import RayflightError
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.snapshot.model import Snapshot
 
 _PARALLEL = 8  # logs at a time
 _LOG_BYTES = 8 * 1024 * 1024  # per log; head and tail are kept
@@ -59,7 +60,9 @@ async def collect(tools: Tools, flight: Flight) -> Collected:
 async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     folder = f"{flight.folder}/{ref.name}"
     missing: list[str] = []
-    snapshot, dump, logs = None, {}, ()
+    snapshot: Snapshot | None = None
+    dump: dict[str, Any] = {}
+    logs: tuple[LogFile, ...] = ()
     try:
         snapshot = await tools.backend.observe(ref)
         missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)

@@ -12,11 +12,11 @@ from datetime import datetime
 from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, ClusterGone, Diagnosed
 from rayflight.findings import Check, Decision
-from rayflight.labels import VERIFIED_SESSION
+from rayflight.labels import READY_SESSION, VERIFIED_SESSION
 from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.flight import Flight, Tools, current_cluster
 from rayflight.lifecycle.provision import provision
-from rayflight.lifecycle.ready import SESSION, wait_ready
+from rayflight.lifecycle.ready import wait_ready
 from rayflight.lifecycle.verify import verify
 from rayflight.states import Stage
 
@@ -61,7 +61,7 @@ async def why_condemned(tools: Tools, flight: Flight, ref: ClusterRef | None, st
     """Why nothing may be done on it any more, or None: gone, or its head (and with it every job) was lost."""
     if ref is None:
         return "the cluster is gone"
-    passed = ref.annotations.get(VERIFIED_SESSION if flight.verify and stage is Stage.TRAIN else SESSION)
+    passed = ref.annotations.get(VERIFIED_SESSION if flight.verify and stage is Stage.TRAIN else READY_SESSION)
     if stage is Stage.WAIT_READY or (stage is Stage.VERIFY and passed is None):
         return None
     try:
@@ -86,8 +86,8 @@ async def ensure(
         ref = await provision(tools, flight)
     checks: tuple[Check, ...] = ()
     try:
-        if stage is Stage.WAIT_READY or SESSION not in ref.annotations:
-            await wait_ready(tools, ref, deadline=deadline)
+        if stage is Stage.WAIT_READY or READY_SESSION not in ref.annotations:
+            await wait_ready(tools, flight, ref, deadline=deadline)
         if stage is not Stage.WAIT_READY and flight.verify:
             checks = (await verify(tools, flight, ref, deadline=deadline)).checks
     except Diagnosed as error:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rayflight.backends.base import ClusterRef
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.turns import queued
 
 
 async def provision(tools: Tools, flight: Flight) -> ClusterRef:
     """Ask everything first, then create. Raises InvalidSpec, PermissionMissing, ForeignObject, ApiUnreachable."""
-    spec = flight.cluster_spec
+    spec = queued(flight.cluster_spec, flight.at_once)
     for warning in await tools.backend.preflight(spec, flight.namespace):
         tools.say("Warning: %s", warning)
     ref = await tools.backend.create(spec, flight.owner, flight.namespace)

@@ -13,14 +13,12 @@ from rayflight.backends.base import ClusterRef
 from rayflight.diagnosis import decisive, diagnose
 from rayflight.errors import ApiUnreachable, ClusterFailed, ClusterGone, WaitTimedOut
 from rayflight.findings import Diagnosis
-from rayflight.labels import PREFIX
-from rayflight.lifecycle.flight import Tools
+from rayflight.labels import READY_SESSION
+from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.turns import take_turn
 from rayflight.snapshot.model import Snapshot
 from rayflight.snapshot.readiness import readiness
 
-SESSION = (
-    PREFIX + "session"
-)  # annotation: the session that became ready; another one later means that the head was lost
 _POLL = 1.0  # seconds; only Ray's own state has no watch
 
 
@@ -37,7 +35,7 @@ class _Voice:
             self.tools.say("Waiting: %s", message)
 
 
-async def wait_ready(tools: Tools, ref: ClusterRef, *, deadline: datetime) -> Snapshot:
+async def wait_ready(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: datetime) -> Snapshot:
     """Returns the snapshot in which the cluster was ready, and notes its session on the cluster.
 
     Raises ClusterFailed (with the cause) for what cannot heal, ClusterGone, WaitTimedOut at the deadline.
@@ -52,11 +50,15 @@ async def wait_ready(tools: Tools, ref: ClusterRef, *, deadline: datetime) -> Sn
         else:
             state = readiness(snapshot)
             if state.ready and state.session:
-                await tools.backend.annotate(ref, {SESSION: state.session})
+                await tools.backend.annotate(ref, {READY_SESSION: state.session})
                 tools.say("Cluster %s is ready: %d Ray nodes in session %s", ref, len(state.mapped), state.session)
                 return snapshot
-            _stop_if_hopeless(ref, snapshot)
-            voice.say(state.waiting_for)
+            _stop_if_gone(ref, snapshot)
+            if snapshot.cluster and snapshot.cluster.suspended and not flight.cluster_spec.queue:
+                voice.say(await take_turn(tools, flight, ref))
+            else:
+                _stop_if_hopeless(ref, snapshot)
+                voice.say(state.waiting_for)
         if tools.now() >= deadline:
             break
     diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(voice.last,))
@@ -77,7 +79,7 @@ async def _look(tools: Tools, ref: ClusterRef) -> Snapshot:
     return await tools.backend.observe(ref) if running >= cluster.desired_pods else snapshot
 
 
-def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> None:
+def _stop_if_gone(ref: ClusterRef, snapshot: Snapshot) -> None:
     if snapshot.cluster is None or snapshot.cluster.uid != ref.uid:
         raise ClusterGone(
             "The cluster vanished while it was awaited:",
@@ -85,6 +87,9 @@ def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> None:
             why="the RayCluster does not exist any more" if snapshot.cluster is None else "another one has its name",
             next_step="see who deleted it (audit log, a janitor, a quota controller), then clear `provision`",
         )
+
+
+def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> None:
     diagnosis = diagnose(snapshot)
     if decisive(diagnosis):
         raise ClusterFailed("The cluster cannot become ready", which=str(ref), diagnosis=diagnosis)

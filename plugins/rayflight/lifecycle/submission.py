@@ -13,9 +13,8 @@ from typing import Any
 
 from rayflight.backends.base import ClusterRef, RayJobs, Submission
 from rayflight.errors import Conflict, ForeignObject, NotVerified
-from rayflight.labels import VERIFIED_SESSION, digest
+from rayflight.labels import READY_SESSION, VERIFIED_SESSION, digest
 from rayflight.lifecycle.flight import Flight, Tools
-from rayflight.lifecycle.ready import SESSION
 from rayflight.rayjobs.packages import pack
 from rayflight.snapshot.model import Job
 from rayflight.specs import JobSpec, ScriptVariable
@@ -82,7 +81,7 @@ async def submit_once(
 
 def _check_session(flight: Flight, ref: ClusterRef, session: str) -> None:
     """Refuses a cluster that this attempt did not verify (or, without verification, did not see ready)."""
-    wanted = VERIFIED_SESSION if flight.verify else SESSION
+    wanted = VERIFIED_SESSION if flight.verify else READY_SESSION
     passed = ref.annotations.get(wanted)
     if passed != session:
         word = "verified" if flight.verify else "seen ready"

@@ -120,3 +120,8 @@ def attempt(context: Context, retries: int) -> int:
     Airflow raises max_tries by the tries that were used up when a task is cleared, and leaves it alone on a retry.
     """
     return max(1, int(getattr(context["ti"], "max_tries", 0)) - retries + 1)
+
+
+def plain(value: Any) -> Any:
+    """Models become plain data, so that Airflow can template, serialise and show them."""
+    return value.to_dict() if hasattr(value, "to_dict") else value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayflight.airflow import access, settings
 from rayflight.airflow.links import ArchiveLink
-from rayflight.airflow.operators.base import FlightOperator, attempt
+from rayflight.airflow.operators.base import FlightOperator, attempt, plain
 from rayflight.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class PlanFlight(FlightOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.cluster, self.job, self.resize = _plain(cluster), _plain(job), resize
-        self.namespace, self.teardown, self.verify = namespace, _plain(teardown), verify
+        self.cluster, self.job, self.resize = plain(cluster), plain(job), resize
+        self.namespace, self.teardown, self.verify = namespace, plain(teardown), verify
         self.archive, self.at_once = archive, at_once
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class PlanFlight(FlightOperator):
             run_id=ti.run_id,
             group=self.task_group.group_id if self.task_group and self.task_group.group_id else self.task_id,
             map_index=ti.map_index if ti.map_index is not None else -1,
-            attempt=attempt(context, self.retries),
+            attempt=attempt(context, self.retries or 0),
         )
         namespace = access.access(self.conn_id).allowed(self.namespace)
         return Flight(
@@ -117,11 +117,6 @@ class PlanFlight(FlightOperator):
 def as_xcom(flight: Flight) -> dict[str, Any]:
     """The flight with what people look for first."""
     return {**flight.to_dict(), "cluster": flight.owner.cluster_name, "attempt": flight.owner.attempt}
-
-
-def _plain(value: Any) -> Any:
-    """Models become plain data, so that Airflow can template, serialise and show them."""
-    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def _job(job: Mapping[str, Any]) -> dict[str, Any]:

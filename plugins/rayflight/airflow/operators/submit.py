@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rayflight.airflow import outcomes
 from rayflight.airflow.links import RayDashboardLink
-from rayflight.airflow.operators.base import FlightOperator
+from rayflight.airflow.operators.base import FlightOperator, plain
 from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
 
@@ -40,7 +40,7 @@ class SubmitRayJob(FlightOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.job = job.model_dump(mode="json", exclude_unset=True) if hasattr(job, "model_dump") else job
+        self.job = plain(job)
         self.train_timeout, self.ready_timeout = timeout, ready_timeout
 
     def execute(self, context: Context) -> Any:

@@ -26,21 +26,21 @@ class SweepClusters(BaseOperator):
     """Returns what was found and done, one row per cluster. Needs ``[rayflight] instance``: see ``required_instance``.
 
     :param namespaces: where to look; by default the connection's allowed namespaces, or its own
-    :param dry_run: say what would be deleted, delete nothing
+    :param report_only: say what would be deleted, delete nothing
     """
 
-    template_fields: Sequence[str] = ("namespaces", "dry_run", "conn_id")
+    template_fields: Sequence[str] = ("namespaces", "report_only", "conn_id")
 
     def __init__(
         self,
         *,
         namespaces: Sequence[str] | str = (),
-        dry_run: bool | str = False,
+        report_only: bool | str = False,
         conn_id: str = access.DEFAULT_CONNECTION,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.namespaces, self.dry_run, self.conn_id = namespaces, dry_run, conn_id
+        self.namespaces, self.report_only, self.conn_id = namespaces, report_only, conn_id
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Raises InvalidSpec, ApiUnreachable, PermissionMissing."""
@@ -59,7 +59,7 @@ class SweepClusters(BaseOperator):
                     namespaces=namespaces or list(kube.allowed_namespaces) or [kube.namespace],
                     ask=lambda owner: asyncio.to_thread(state_of, ti, owner),
                     now=datetime.now(UTC),
-                    dry_run=str(self.dry_run).lower() == "true",
+                    dry_run=str(self.report_only).lower() == "true",
                     say=self.log.info,
                 )
             return [row.to_dict() for row in rows]

@@ -1,0 +1,25 @@
+"""The archive says what is wrong with itself: not writable, not shared."""
+
+from pathlib import Path
+
+import pytest
+
+from rayflight.archive import Archive
+from rayflight.errors import ArchiveNotShared, InvalidSpec
+
+
+async def test_a_process_that_cannot_read_the_marker_says_that_the_archive_is_not_shared(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveNotShared, match="not shared.*marker.*Next: use an object store"):
+        await Archive(tmp_path / "elsewhere", url="file:///elsewhere").check()
+
+
+async def test_the_marker_that_plan_left_is_found(tmp_path: Path) -> None:
+    archive = Archive(tmp_path / "run", url="")
+    await archive.open({"run": "r1"})
+    await archive.check()
+
+
+async def test_an_archive_that_cannot_be_written_is_refused_with_its_url(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InvalidSpec, match=r"file:///in-the-way.*\[rayflight\] archive"):
+        await Archive(tmp_path / "file" / "run", url="file:///in-the-way").open({})
