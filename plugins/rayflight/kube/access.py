@@ -18,14 +18,14 @@ Dashboard = Literal["proxy", "direct"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeAccess:
-    """Where the credentials are (at most one of ``kubeconfig``, ``config``, ``in_cluster``) and what they are for.
+    """Where the credentials are (at most one of ``kubeconfig``, ``inline``, ``in_cluster``) and what they are for.
 
     With none of the three, the default kubeconfig is taken, and the pod's service account where there is none.
     ``dashboard`` says how Ray's dashboard is reached: through the API server's service proxy, or by cluster DNS.
     """
 
     kubeconfig: str | None = None
-    config: Mapping[str, Any] | None = field(default=None, repr=False, hash=False)
+    inline: Mapping[str, Any] | None = field(default=None, repr=False, hash=False)
     in_cluster: bool = False
     context: str | None = None
     namespace: str = "default"
@@ -34,12 +34,12 @@ class KubeAccess:
     verify: bool = True
 
     def __post_init__(self) -> None:
-        given = [name for name in ("kubeconfig", "config", "in_cluster") if getattr(self, name)]
+        given = [name for name in ("kubeconfig", "inline", "in_cluster") if getattr(self, name)]
         if len(given) > 1:
             raise InvalidSpec(
                 "Ambiguous Kubernetes connection",
                 why=f"{' and '.join(given)} are both set",
-                next_step="keep one of kubeconfig (a path), config (inline) and in_cluster",
+                next_step="keep one of kubeconfig (a path), inline (a dict) and in_cluster",
             )
         if self.dashboard not in get_args(Dashboard):
             raise InvalidSpec(
@@ -51,8 +51,8 @@ class KubeAccess:
     @property
     def key(self) -> str:
         """Equal for accesses that may share one client and one set of watches."""
-        config = json.dumps(self.config, sort_keys=True, default=str) if self.config else ""
-        return digest(self.kubeconfig, config, self.in_cluster, self.context, self.verify, length=32)
+        inline = json.dumps(self.inline, sort_keys=True, default=str) if self.inline else ""
+        return digest(self.kubeconfig, inline, self.in_cluster, self.context, self.verify, length=32)
 
     def allowed(self, namespace: str | None = None) -> str:
         """The namespace to use (the default one for None). Raises InvalidSpec where this access does not allow it."""
@@ -67,7 +67,7 @@ class KubeAccess:
         return wanted
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data, credentials of an inline config included."""
+        """Plain JSON data, credentials of an inline kubeconfig included."""
         data = asdict(self)
         data["allowed_namespaces"] = list(self.allowed_namespaces)
         return data

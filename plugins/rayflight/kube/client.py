@@ -78,19 +78,25 @@ class KubeClient:
                 return Listing(items=items, version=page["metadata"]["resourceVersion"])
             params = {**params, "continue": following}
 
-    async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None) -> JsonObject:
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], namespace: str | None = None, *, dry_run: bool = False
+    ) -> JsonObject:
         """Create strictly: an unknown or repeated field is refused and named. Raises Conflict when the name exists.
 
         After an ambiguous failure the create is sent again, so Conflict may also mean "the first one arrived".
+        A dry run passes all of admission and stores nothing.
         """
+        params = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
         name = (body.get("metadata") or {}).get("name")
-        return await self._write("POST", "create", resource, namespace, None, body, name=name)
+        call = self._call("create", resource, namespace, name)
+        return await self._write("POST", resource.path(namespace), call, body, params)
 
     async def patch(
         self, resource: Resource, name: str, body: Mapping[str, Any], namespace: str | None = None
     ) -> JsonObject:
         """JSON merge patch; ``metadata.uid`` or ``metadata.resourceVersion`` in it are preconditions."""
-        return await self._write("PATCH", "patch", resource, namespace, name, body, name=name)
+        call = self._call("patch", resource, namespace, name)
+        return await self._write("PATCH", resource.path(namespace, name), call, body, {"fieldValidation": "Strict"})
 
     async def delete(
         self,
@@ -127,8 +133,16 @@ class KubeClient:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": asked},
         }
-        answer = await self._write("POST", "create", ACCESS_REVIEWS, None, None, body)
+        answer = await self._write("POST", ACCESS_REVIEWS.path(), self._call("create", ACCESS_REVIEWS, None), body, {})
         return bool(answer.get("status", {}).get("allowed"))
+
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the API server knows that kind (a CRD may be missing)."""
+        path = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+        call = Call(verb="get", resource=path, server=self.server)
+        answer = await self._http.checked(Request(method="GET", path=path, call=call), 404)
+        known = () if answer.status == 404 else _json(answer).get("resources") or ()
+        return any(item.get("name") == resource.plural for item in known)
 
     async def version(self, *, retry_seconds: float = 0.0) -> str:
         """The API server's version: the cheapest question to ask whether it answers at all."""
@@ -229,22 +243,14 @@ class KubeClient:
         await self._http.close()
 
     async def _write(
-        self,
-        method: str,
-        verb: str,
-        resource: Resource,
-        namespace: str | None,
-        path_name: str | None,
-        body: Mapping[str, Any],
-        *,
-        name: str | None = None,
+        self, method: str, path: str, call: Call, body: Mapping[str, Any], params: Mapping[str, str]
     ) -> JsonObject:
         kind = "application/json" if method == "POST" else "application/merge-patch+json"
         request = Request(
             method=method,
-            path=resource.path(namespace, path_name),
-            call=self._call(verb, resource, namespace, name),
-            params={} if resource is ACCESS_REVIEWS else {"fieldValidation": "Strict"},
+            path=path,
+            call=call,
+            params=params,
             headers={"Content-Type": kind},
             body=json.dumps(body).encode(),
         )

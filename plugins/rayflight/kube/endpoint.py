@@ -40,8 +40,8 @@ async def resolve(access: KubeAccess) -> Endpoint:
     """The endpoint of that access. Raises InvalidSpec when the kubeconfig is missing, unreadable or incomplete."""
     if access.in_cluster:
         return await asyncio.to_thread(_in_cluster, access)
-    if access.config is not None:
-        return await _from_config(access, access.config, Path.cwd())
+    if access.inline is not None:
+        return await _from_config(access, access.inline, Path.cwd())
     paths = _paths(access)
     if paths:
         merged = await asyncio.to_thread(_read, paths)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,7 @@ _GRACE = 5.0
 _SHORT_WATCH = 1.0  # a watch that ends sooner and empty was cut by something in between
 
 Index = Callable[[JsonObject], Hashable]
+Concerns = Callable[[Any], bool]
 Trim = Callable[[JsonObject], JsonObject | None]
 
 
@@ -70,15 +71,11 @@ class Trouble:
 
 
 class Listener:
-    """Is woken by a feed. ``keys`` are the index keys that concern it; None means all."""
+    """Is woken by a feed for the index keys that concern it (None: all)."""
 
-    def __init__(self, wake: Callable[[], None], keys: Iterable[Hashable] | None = None) -> None:
+    def __init__(self, wake: Callable[[], None], concerns: Concerns | None = None) -> None:
         self.wake = wake
-        self.keys = None if keys is None else frozenset(keys)
-
-    def concerned(self, key: Hashable) -> bool:
-        """Whether a change under that key is this listener's."""
-        return self.keys is None or key in self.keys
+        self.concerns: Concerns = concerns or (lambda _key: True)
 
 
 class Feed:
@@ -103,13 +100,9 @@ class Feed:
         hidden = self._trouble is None or (self.synced and self._trouble.passing)
         return None if hidden else self._trouble
 
-    def under(self, key: Hashable) -> list[JsonObject]:
-        """The objects with that index key."""
-        return list(self._groups.get(key, {}).values())
-
-    def all(self) -> list[JsonObject]:
-        """All objects."""
-        return list(self._objects.values())
+    def read(self, concerns: Concerns) -> list[JsonObject]:
+        """The objects whose index key concerns the reader, as last seen."""
+        return [item for key, group in self._groups.items() if concerns(key) for item in group.values()]
 
     async def settled(self) -> None:
         """Returns when the first list is there, or when it is known why not."""
@@ -217,7 +210,7 @@ class Feed:
 
     def _wake(self, key: Hashable) -> None:
         for listener in tuple(self.listeners):
-            if listener.concerned(key):
+            if listener.concerns(key):
                 listener.wake()
 
     def _stumble(self, error: ApiError) -> None:

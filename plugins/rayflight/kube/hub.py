@@ -8,7 +8,7 @@ first subscriber and linger a few seconds after the last, so that a wait that fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 from rayflight.kube.access import KubeAccess
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.endpoint import resolve
-from rayflight.kube.feed import Feed, Listener, Topic, Trouble
+from rayflight.kube.feed import Concerns, Feed, Listener, Topic, Trouble
 from rayflight.kube.http import KubeHttp
+from rayflight.kube.lately import Lately
 
 LINGER_SECONDS = 5.0
 
@@ -45,17 +46,9 @@ class Subscription:
         await self._feed.settled()
         return self
 
-    def under(self, key: Hashable) -> list[JsonObject]:
-        """The objects with that index key, as last seen."""
-        return self._feed.under(key)
-
-    def all(self) -> list[JsonObject]:
-        """All objects, as last seen."""
-        return self._feed.all()
-
-    def listen_to(self, keys: Iterable[Hashable]) -> None:
-        """From now on be woken only for these index keys."""
-        self._listener.keys = frozenset(keys)
+    def objects(self, concerns: Concerns | None = None) -> list[JsonObject]:
+        """What concerns this reader (or, of all that the feed knows, what is asked for), as last seen."""
+        return self._feed.read(concerns or self._listener.concerns)
 
     def close(self) -> None:
         """Stop being woken; the feed ends some seconds after its last reader left."""
@@ -74,6 +67,7 @@ class Hub:
         forget: Callable[[], None] = lambda: None,
     ) -> None:
         self.client = client
+        self.lately = Lately(client)
         self._linger, self._sleep, self._forget = linger, sleep, forget
         self._feeds: dict[Topic, tuple[Feed, asyncio.Task[None]]] = {}
         self._users = 0
@@ -93,13 +87,13 @@ class Hub:
         if self._users == 0:
             self._idle.set()
 
-    def subscribe(self, topic: Topic, wake: Callable[[], None], keys: Iterable[Hashable] | None = None) -> Subscription:
+    def subscribe(self, topic: Topic, wake: Callable[[], None], concerns: Concerns | None = None) -> Subscription:
         """Join the feed of that topic, which starts now if nobody followed it."""
         if topic not in self._feeds:
             feed = Feed(self.client, topic, self._sleep)
             self._feeds[topic] = feed, _start(feed.run())
         feed, _ = self._feeds[topic]
-        listener = Listener(wake, keys)
+        listener = Listener(wake, concerns)
         feed.listeners.add(listener)
         return Subscription(self, feed, listener)
 

@@ -103,7 +103,7 @@ class FakeKube:
             "clusters": [{"name": "c", "cluster": {"server": self.url}}],
             "users": [{"name": "u", "user": user}],
         }
-        return KubeAccess(config=config, **more)
+        return KubeAccess(inline=config, **more)
 
     def serve(self, *paths: str) -> None:
         for path in paths:

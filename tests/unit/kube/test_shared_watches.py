@@ -10,14 +10,14 @@ from rayflight.kube.hub import Subscription, shared
 from tests.unit.kube.conftest import Sleeps
 from tests.unit.kube.fake_kube import PODS as PODS_PATH
 from tests.unit.kube.fake_kube import FakeKube
-from tests.unit.kube.waiting import POD_TOPIC, Waiter, a_pod, hub_of, names
+from tests.unit.kube.waiting import POD_TOPIC, Waiter, a_pod, hub_of, names, only
 
 
 async def test_two_hundred_waiters_cost_one_list_and_one_watch(kube: FakeKube, sleeps: Sleeps):
     kube.serve(PODS_PATH)
     waiters = [Waiter() for _ in range(200)]
     async with await hub_of(kube, sleeps) as hub:
-        subscriptions = [hub.subscribe(POD_TOPIC, waiter.wake, [f"c{i}"]) for i, waiter in enumerate(waiters)]
+        subscriptions = [hub.subscribe(POD_TOPIC, waiter.wake, only(f"c{i}")) for i, waiter in enumerate(waiters)]
         await asyncio.gather(*(item.settled() for item in subscriptions))
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         for i in range(200):
@@ -32,10 +32,10 @@ async def test_only_those_concerned_are_woken(kube: FakeKube, sleeps: Sleeps):
     kube.serve(PODS_PATH)
     mine, other = Waiter(), Waiter()
     async with await hub_of(kube, sleeps) as hub:
-        one = await hub.subscribe(POD_TOPIC, mine.wake, ["mine"]).settled()
-        await hub.subscribe(POD_TOPIC, other.wake, ["other"]).settled()
+        one = await hub.subscribe(POD_TOPIC, mine.wake, only("mine")).settled()
+        await hub.subscribe(POD_TOPIC, other.wake, only("other")).settled()
         kube.put(PODS_PATH, a_pod("p", "mine"))
-        await mine.until(lambda: names(one.under("mine")) == ["p"])
+        await mine.until(lambda: names(one.objects(only("mine"))) == ["p"])
         assert other.wakes == 0
         await hub.close()
 
@@ -66,7 +66,7 @@ async def test_a_hub_s_tasks_run_in_an_empty_context(kube: FakeKube, sleeps: Sle
         pods = await hub.subscribe(POD_TOPIC, waiter.wake).settled()
         hub.subscribe(POD_TOPIC, lambda: seen.append(variable.get()))
         kube.put(PODS_PATH, a_pod("a"))
-        await waiter.until(lambda: len(pods.all()) == 1)
+        await waiter.until(lambda: len(pods.objects()) == 1)
         assert seen == ["nobody's"]
         await hub.close()
 
@@ -95,4 +95,4 @@ def test_the_end_of_the_loop_ends_everything_without_noise(recwarn):
 
 
 def _sees(subscription: Subscription, number: int) -> bool:
-    return names(subscription.under(f"c{number}")) == [f"p{number}"]
+    return names(subscription.objects(only(f"c{number}"))) == [f"p{number}"]

@@ -8,7 +8,7 @@ from rayflight.kube.resources import NODES
 from tests.unit.kube.conftest import Sleeps
 from tests.unit.kube.fake_kube import PODS as PODS_PATH
 from tests.unit.kube.fake_kube import FakeKube
-from tests.unit.kube.waiting import POD_TOPIC, Waiter, a_pod, by_cluster, hub_of, names, untrimmed
+from tests.unit.kube.waiting import POD_TOPIC, Waiter, a_pod, by_cluster, hub_of, names, only, untrimmed
 
 NODES_PATH = "/api/v1/nodes"
 NODE_TOPIC = Topic(NODES, None, "", by_cluster, untrimmed)
@@ -22,11 +22,11 @@ async def test_a_dropped_watch_goes_on_from_the_last_version_seen(kube: FakeKube
         pods = await hub.subscribe(POD_TOPIC, waiter.wake).settled()
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         kube.put(PODS_PATH, a_pod("a"))
-        await waiter.until(lambda: names(pods.all()) == ["a"])
+        await waiter.until(lambda: names(pods.objects()) == ["a"])
         kube.drop_watches()
         kube.put(PODS_PATH, a_pod("b"))
         kube.remove(PODS_PATH, "a")
-        await waiter.until(lambda: names(pods.all()) == ["b"])
+        await waiter.until(lambda: names(pods.objects()) == ["b"])
         assert kube.count(PODS_PATH, watch=False) == 1
         resumed = [seen.query["resourceVersion"] for seen in kube.requests if seen.is_watch]
         assert resumed == ["100", "101"]
@@ -41,10 +41,10 @@ async def test_a_bookmark_moves_the_version_from_which_a_watch_goes_on(kube: Fak
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         kube.bookmark(PODS_PATH)
         kube.put(PODS_PATH, a_pod("a"))
-        await waiter.until(lambda: len(pods.all()) == 1)
+        await waiter.until(lambda: len(pods.objects()) == 1)
         kube.bookmark(PODS_PATH)
         kube.put(PODS_PATH, a_pod("b"))
-        await waiter.until(lambda: len(pods.all()) == 2)
+        await waiter.until(lambda: len(pods.objects()) == 2)
         assert waiter.wakes == 2
         await hub.close()
 
@@ -55,14 +55,14 @@ async def test_an_expired_watch_lists_anew_and_wakes_only_for_what_changed(kube:
         kube.put(PODS_PATH, a_pod(name, name))
     stays, goes = Waiter(), Waiter()
     async with await hub_of(kube, sleeps) as hub:
-        pods = await hub.subscribe(POD_TOPIC, stays.wake, ["stays"]).settled()
-        await hub.subscribe(POD_TOPIC, goes.wake, ["goes"]).settled()
+        await hub.subscribe(POD_TOPIC, stays.wake, only("stays")).settled()
+        pods = await hub.subscribe(POD_TOPIC, goes.wake, only("goes")).settled()
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         before = stays.wakes, goes.wakes
         kube.drop_watches()
         kube.remove(PODS_PATH, "goes")
         kube.compact()
-        await goes.until(lambda: names(pods.all()) == ["stays"])
+        await goes.until(lambda: pods.objects() == [])
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         assert kube.count(PODS_PATH, watch=False) == 2
         assert (stays.wakes, goes.wakes) == (before[0], before[1] + 1)
@@ -77,7 +77,7 @@ async def test_an_object_of_the_same_name_but_another_uid_replaces_the_first(kub
         pods = await hub.subscribe(POD_TOPIC, waiter.wake).settled()
         kube.remove(PODS_PATH, "a")
         kube.put(PODS_PATH, {**a_pod("a"), "metadata": {**a_pod("a")["metadata"], "uid": "second"}})
-        await waiter.until(lambda: [item["metadata"]["uid"] for item in pods.all()] == ["second"])
+        await waiter.until(lambda: [item["metadata"]["uid"] for item in pods.objects()] == ["second"])
         await hub.close()
 
 
@@ -92,7 +92,7 @@ async def test_429_and_503_are_a_passing_trouble_and_the_objects_stay(kube: Fake
         kube.fail(503, "no leader", times=3)
         kube.drop_watches()
         kube.put(PODS_PATH, a_pod("b"))
-        await waiter.until(lambda: names(pods.all()) == ["a", "b"])
+        await waiter.until(lambda: names(pods.objects()) == ["a", "b"])
         assert pods.trouble is None
         assert 9.0 in sleeps.asked
         assert kube.count(PODS_PATH, watch=False) == 1
@@ -141,7 +141,7 @@ async def test_a_fault_of_our_own_is_recorded_and_does_not_end_the_feed(kube: Fa
     async with await hub_of(kube, sleeps) as hub:
         topic = Topic(POD_TOPIC.resource, "ns", "ray.io/cluster", by_cluster, trim)
         pods = hub.subscribe(topic, waiter.wake)
-        await waiter.until(lambda: names(pods.all()) == ["a"])
+        await waiter.until(lambda: names(pods.objects()) == ["a"])
         assert pods.trouble is None
         await hub.close()
 
@@ -156,7 +156,7 @@ async def test_what_nobody_reads_is_trimmed_and_wakes_nobody(kube: FakeKube, sle
         kube.put(PODS_PATH, a_pod("a", heartbeat="1"))
         kube.put(PODS_PATH, a_pod("a", heartbeat="2"))
         kube.put(PODS_PATH, a_pod("a", heartbeat="3", phase="Running"))
-        await waiter.until(lambda: [item["status"] for item in pods.all()] == [{"phase": "Running"}])
+        await waiter.until(lambda: [item["status"] for item in pods.objects()] == [{"phase": "Running"}])
         assert waiter.wakes == 2
         await hub.close()
 

@@ -55,3 +55,7 @@ def a_pod(name: str, cluster: str = "c", **status: str) -> JsonObject:
 
 def names(items: list[JsonObject]) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items)
+
+
+def only(key: str) -> Callable[[str], bool]:
+    return lambda other: other == key
