@@ -58,7 +58,7 @@ class ClusterSpec(PodParts):
     image_pull_secrets: tuple[str, ...] = ()
     service_account: str | None = None
     termination_grace_seconds: Annotated[int, Field(ge=1)] = 5  # Kubernetes' 30 s keep GPUs from the next run
-    head: HeadSpec = HeadSpec()
+    head: HeadSpec = Field(default_factory=HeadSpec)
     groups: tuple[WorkerGroup, ...] = ()
     autoscaler: Autoscaler | None = None
     gcs_fault_tolerance: GcsFaultTolerance | None = None

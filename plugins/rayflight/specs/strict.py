@@ -20,7 +20,10 @@ _SHOWN = 5  # more than this in one sentence is read by nobody
 class Strict(BaseModel):
     """Human input. Built by keyword or by ``parse``; both raise InvalidSpec, never pydantic's own error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, populate_by_name=True)
+    # defer_build: a DAG file that only names these classes does not pay for their validators.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, populate_by_name=True, defer_build=True
+    )
 
     def __init__(self, **data: Any) -> None:
         try:
