@@ -1,0 +1,62 @@
+"""The shipped DAGs parse, are wired as designed, and stay short enough to be read."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DAGS = Path(__file__).parents[2] / "dags"
+FLIGHT = ["plan", "provision", "wait_ready", "verify", "train", "collect_logs", "tear_down"]
+
+
+def load(name: str) -> Any:
+    return runpy.run_path(str(DAGS / f"{name}.py"))["dag"]
+
+
+@pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_shipped_dag_is_at_most_sixty_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_shipped_dag_parses_and_serialises(path: Path) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    dag = load(path.stem)
+    restored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    assert sorted(restored.task_ids) == sorted(dag.task_ids)
+
+
+def test_every_stage_is_a_task_and_the_first_four_are_setups() -> None:
+    dag = load("train_ddp")
+    assert set(dag.task_dict) == {f"flight.{name}" for name in FLIGHT}
+    setups = [task_id for task_id, task in dag.task_dict.items() if task.is_setup]
+    assert setups == [f"flight.{name}" for name in FLIGHT[:4]]
+
+
+def test_both_teardowns_belong_to_all_four_setups() -> None:
+    dag = load("train_ddp")
+    for name in ("collect_logs", "tear_down"):
+        task = dag.get_task(f"flight.{name}")
+        assert task.is_teardown
+        assert {setup.task_id for setup in task.upstream_list if setup.is_setup} >= {
+            f"flight.{stage}" for stage in FLIGHT[:4]
+        }
+    assert "flight.tear_down" in dag.get_task("flight.collect_logs").downstream_task_ids
+
+
+def test_clearing_train_clears_what_it_needs() -> None:
+    dag = load("train_ddp")
+    chosen = dag.partial_subset("flight.train", include_downstream=True)
+    assert set(chosen.task_dict) == {f"flight.{name}" for name in FLIGHT}
+
+
+def test_a_flight_without_training_has_no_train_task() -> None:
+    assert "check.flight.train" not in load("verify_gpu_pool").task_dict
+
+
+def test_the_trigger_form_bounds_what_people_can_ask_for() -> None:
+    params = load("train_ddp").params
+    with pytest.raises(ValueError, match="65"):
+        params.get_param("workers").resolve(65)

@@ -1,0 +1,107 @@
+"""A submission is followed to its real end: no lost line, no stream taken for an end, no silence taken for a failure."""
+
+from pathlib import Path
+
+import pytest
+
+from rayflight.archive import SegmentedLog
+from rayflight.errors import JobFailed, WaitTimedOut
+from rayflight.lifecycle.following import Follower, Outcome
+from rayflight.states import JobStatus
+from tests.world import World, flight
+
+ID = "rf-job-1"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.hold(session=world.ray.session)
+    world.ray.put(ID, JobStatus.RUNNING)
+    return world
+
+
+def follower(world: World, folder: Path, **changes: object) -> Follower:
+    return Follower(
+        tools=world.tools(folder),
+        flight=flight(),
+        ref=world.clusters[0],
+        submission_id=ID,
+        session=world.ray.session,
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+async def follow(world: World, folder: Path) -> Outcome:
+    return await follower(world, folder).follow()
+
+
+async def archived(world: World, folder: Path) -> bytes:
+    return await SegmentedLog(world.tools(folder).archive, f"attempt-1/driver/{ID}").read_all()
+
+
+def prints(world: World, text: str) -> object:
+    return lambda: setattr(world.ray, "log", world.ray.log + text.encode())
+
+
+def becomes(world: World, status: JobStatus, message: str = "") -> object:
+    return lambda: world.ray.put(ID, status, message=message)
+
+
+async def test_lines_reach_the_task_log_and_the_archive_once(world: World, tmp_path: Path) -> None:
+    world.steps = [prints(world, "one\ntw"), prints(world, "o\nthree"), becomes(world, JobStatus.SUCCEEDED)]
+    await follow(world, tmp_path)
+    assert await archived(world, tmp_path) == b"one\ntwo\nthree"
+    assert [line for line in world.said if line in ("one", "two", "three")] == ["one", "two", "three"]
+
+
+async def test_a_restarted_triggerer_goes_on_at_the_byte_where_it_stopped(world: World, tmp_path: Path) -> None:
+    world.ray.log = b"one\ntwo\n"
+    world.steps = []
+    with pytest.raises(AssertionError, match="waits longer"):
+        await follow(world, tmp_path)
+    world.said.clear()
+    world.steps = [prints(world, "three\n"), becomes(world, JobStatus.SUCCEEDED)]
+    await follow(world, tmp_path)
+    assert await archived(world, tmp_path) == b"one\ntwo\nthree\n"
+    assert "one" not in world.said
+    assert "three" in world.said
+
+
+async def test_the_result_carries_the_last_progress_report(world: World, tmp_path: Path) -> None:
+    text = 'RAYFLIGHT_PROGRESS {"epoch": 1}\nRAYFLIGHT_PROGRESS {"epoch": 2, "accuracy": 0.97}\n'
+    world.steps = [prints(world, text), becomes(world, JobStatus.SUCCEEDED)]
+    assert (await follow(world, tmp_path)).metrics == {"epoch": 2, "accuracy": 0.97}
+
+
+async def test_a_dashboard_that_is_silent_for_a_while_kills_nothing(world: World, tmp_path: Path) -> None:
+    world.steps = [
+        lambda: setattr(world.ray, "silent", True),
+        *[lambda: None] * 60,
+        lambda: setattr(world.ray, "silent", False),
+        prints(world, "still here\n"),
+        becomes(world, JobStatus.SUCCEEDED),
+    ]
+    await follow(world, tmp_path)
+    assert await archived(world, tmp_path) == b"still here\n"
+    assert sum("does not answer" in line for line in world.said) == 1
+
+
+async def test_a_failed_training_fails_with_its_last_lines(world: World, tmp_path: Path) -> None:
+    message = "Job entrypoint command failed with exit code 7, last available logs (truncated to 20,000 chars):\nboom"
+    world.steps = [prints(world, "boom\n"), becomes(world, JobStatus.FAILED, message)]
+    with pytest.raises(JobFailed, match="7"):
+        await follow(world, tmp_path)
+
+
+async def test_a_job_gone_with_its_head_is_said_as_such(world: World, tmp_path: Path) -> None:
+    world.steps = [world.ray.lose_head]
+    with pytest.raises(JobFailed, match="is lost"):
+        await follow(world, tmp_path)
+
+
+async def test_a_deadline_ends_the_wait_and_says_the_last_line(world: World, tmp_path: Path) -> None:
+    world.steps = [prints(world, "epoch 1\n"), *[lambda: None] * 5]
+    deadline = world.time.replace(second=3)
+    with pytest.raises(WaitTimedOut, match="epoch 1"):
+        await follower(world, tmp_path, deadline=deadline).follow()
