@@ -123,7 +123,7 @@ def down(layout: Layout, say: Say) -> None:
     """Stop everything, undo every change of the host, check that nothing is left, and say so."""
     begun = time.monotonic()
     end(_processes(layout).marked(), grace=0)  # containers die with their cgroups; there is nothing to save
-    host.restore(layout.host_before)
+    restored = host.restore(layout.host_before)
     # A process that was being started just now can have escaped the first look.
     end(_processes(layout).marked(), grace=0)
     if layout.logs.is_dir():
@@ -135,9 +135,10 @@ def down(layout: Layout, say: Say) -> None:
     left = host.leftovers((layout.run, layout.state))
     if left:
         raise TestbedError(f"down is not complete, still there: {', '.join(left)}; run `python -m testbed down` again")
+    sysctls = "are as before" if restored else f"were not set back: {layout.host_before} was gone"
     say(
         f"down in {time.monotonic() - begun:.1f} s: no process, mount, link, iptables chain, cgroup or folder of the "
-        "testbed is left, sysctls are as before"
+        f"testbed is left; sysctls {sysctls}"
     )
 
 
@@ -168,6 +169,7 @@ def _start(
         _start_runtime(node, layout, processes, material, authority)
     controlplane.wait_ready(processes, client)
     say("API server ready")
+    processes.start(services.empty_registry())
     credentials = services.Credentials(authority, layout, _ADDRESS)
     processes.start(services.controller_manager(binaries, layout, authority, credentials))
     for node in nodes.NODES:
@@ -190,6 +192,8 @@ def _start_runtime(
     nodes.prepare(node, layout, authority)
     host.make_cgroup(node.name)
     imagestore.lend(material.images, layout.node(node.name) / "containerd")
+    if processes.pid(nodes.holder_of(node.name)) is None:
+        nodes.namespace_ready(node, layout).unlink(missing_ok=True)
     processes.start(nodes.namespace(node, layout))
     if not wait_until(nodes.namespace_ready(node, layout).exists, 10, every=0.02):
         tail = processes.log_tail(nodes.holder_of(node.name))

@@ -22,6 +22,7 @@ LINK_PREFIX = "rft"
 # Set by the testbed, by kubelet (vm.*, kernel.*) or by the CNI bridge plugin.
 SYSCTLS = (
     "net/ipv4/ip_forward",
+    "net/ipv4/conf/all/accept_redirects",  # the kernel changes it together with ip_forward
     "net/ipv4/conf/all/route_localnet",
     "net/bridge/bridge-nf-call-iptables",
     "vm/overcommit_memory",
@@ -66,9 +67,13 @@ def set_sysctl(name: str, value: str) -> None:
         path.write_text(value)
 
 
-def restore(record: Path) -> None:
-    """Remove what the testbed put on the host and set back what it changed. Safe to repeat, also without a record."""
+def restore(record: Path) -> bool:
+    """Remove what the testbed put on the host and set back what it changed. Safe to repeat.
+
+    Without a record what carries our names is removed all the same; False says that sysctls could not be set back.
+    """
     before = json.loads(record.read_text()) if record.exists() else {}
+    touched = any(root.exists() for root in _cgroup_roots()) or bool(_links(plugged=False))
     kill_cgroups()
     remove_links()
     if before or CHAIN in _output("iptables-save"):
@@ -78,6 +83,7 @@ def restore(record: Path) -> None:
             set_sysctl(name, value)
     for folder in reversed(before.get("made", [])):
         _remove_if_empty(Path(folder))
+    return bool(before) or not touched
 
 
 def kill_cgroups() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import gpu, host, image, network, packages
+from testbed import gpu, host, image, network, packages, registry
 from testbed.paths import Layout
 from testbed.pki import Authority
 from testbed.process import Daemon
@@ -43,6 +43,9 @@ def prepare(node: Node, layout: Layout, authority: Authority) -> None:
     (layout.run / node.name).mkdir(parents=True, exist_ok=True)
     _write(root / "cni" / "10-testbed.conflist", json.dumps(_cni(node, layout), indent=1))
     _write(root / "containerd.toml", _containerd_config(node, layout))
+    (root / "registries" / "_default").mkdir(parents=True, exist_ok=True)
+    url = f"http://{network.API_ADDRESS}:{registry.PORT}"
+    _write(root / "registries" / "_default" / "hosts.toml", f'server = "{url}"\n[host."{url}"]\n')
     # Pods ask CoreDNS alone: the answers do not depend on the resolver of the host.
     _write(root / "resolv.conf", f"nameserver {network.DNS_ADDRESS}\n")
     _write(root / "kubelet.json", json.dumps(_kubelet_config(node, layout, authority), indent=1))
@@ -56,7 +59,10 @@ def prepare(node: Node, layout: Layout, authority: Authority) -> None:
 def namespace(node: Node, layout: Layout) -> Daemon:
     """The process that makes and holds the mount namespace; it says `ready` when the folders of the node are in place."""
     root = layout.node(node.name)
-    binds = " && ".join(f"mount --bind {root / own} {point}" for point, own in _private_folders().items())
+    # When only this process was killed it comes back into the living namespace, where the folders are in place.
+    binds = "; ".join(
+        f"mountpoint -q {point} || mount --bind {root / own} {point}" for point, own in _private_folders().items()
+    )
     script = f"set -e; {binds}; touch {namespace_ready(node, layout)}; exec sleep infinity"
     return Daemon(holder_of(node.name), ("sh", "-c", script), node=node.name)
 
@@ -138,6 +144,9 @@ stream_server_address = "127.0.0.1"
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{packages.CNI_PLUGINS}"
 conf_dir = "{root / "cni"}"
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "{root / "registries"}"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"

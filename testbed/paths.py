@@ -46,8 +46,8 @@ class Layout:
 
     @property
     def host_before(self) -> Path:
-        """How the host was before `up`; `down` restores from it."""
-        return self.state / "host-before.json"
+        """How the host was before `up`; `down` restores from it. Beside the run files: a reboot undoes both."""
+        return self.run / "host-before.json"
 
     @property
     def pki(self) -> Path:

@@ -16,6 +16,7 @@ from pathlib import Path
 from testbed.errors import TestbedError
 
 MARKER = "RAYFLIGHT_TESTBED_MARK"
+NODE_MARKER = "RAYFLIGHT_TESTBED_NODE"
 # A proxy of the shell must not stand between components that talk over loopback and bridges.
 _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"})
 
@@ -91,7 +92,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=clean_environment({**daemon.env, MARKER: str(self._state)}),
+                env=clean_environment({**daemon.env, MARKER: str(self._state), NODE_MARKER: daemon.node or ""}),
                 cwd="/",
                 start_new_session=True,
             )
@@ -142,21 +143,22 @@ class Processes:
 
     def marked(self) -> list[int]:
         """Every living process that carries this testbed's marker, whether or not a record names it."""
-        return list(_marked(str(self._state)))
+        return list(_marked(f"{MARKER}={self._state}"))
 
-    def members_of(self, node: str) -> int | None:
+    def member_of(self, node: str) -> int | None:
         """A living process in the mount namespace of the node, or None when the node is not there."""
         for name in self.names():
             record = self._read(name)
             if record is not None and record.daemon.node == node and (pid := self.pid(name)) is not None:
                 return pid
-        return None
+        # All that records name is dead, but a container's shim may live on there.
+        return next(_marked(f"{MARKER}={self._state}", f"{NODE_MARKER}={node}"), None)
 
     def _prefix(self, daemon: Daemon) -> list[str]:
         prefix = ["setpriv", "--pdeathsig", "KILL", "--"] if self._die_with_parent else []
         if daemon.node is None:
             return prefix
-        member = self.members_of(daemon.node)
+        member = self.member_of(daemon.node)
         if member is None:
             return [*prefix, "unshare", "--mount", "--propagation", "private", "--"]
         return [*prefix, "nsenter", f"--mount=/proc/{member}/ns/mnt", "--"]
@@ -197,14 +199,15 @@ def end(pids: Sequence[int], grace: float) -> None:
     raise TestbedError(f"processes {alive()} do not end even on SIGKILL; look at `ps -o pid,stat,wchan,cmd` for them")
 
 
-def _marked(state: str) -> Iterator[int]:
-    wanted = f"{MARKER}={state}".encode()
+def _marked(*markers: str) -> Iterator[int]:
+    """Living processes that carry all these variables in their environment."""
+    wanted = {marker.encode() for marker in markers}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
+            variables = set((entry / "environ").read_bytes().split(b"\0"))
         except OSError:
             continue
-        if wanted in variables and start_time(int(entry.name)) is not None:
+        if wanted <= variables and start_time(int(entry.name)) is not None:
             yield int(entry.name)

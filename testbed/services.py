@@ -4,9 +4,10 @@ Only command lines and the few objects they need. Each speaks to the API server 
 its own, as in a real cluster.
 """
 
+import sys
 from pathlib import Path
 
-from testbed import gpu, network
+from testbed import gpu, network, registry
 from testbed.client import Json
 from testbed.controlplane import Address
 from testbed.network import API_ADDRESS
@@ -120,6 +121,13 @@ def operator(program: Path, credentials: Credentials) -> Daemon:
         f"-health-probe-bind-address={API_ADDRESS}:{OPERATOR_HEALTH_PORT}",
     )
     return Daemon(OPERATOR, argv, env={"POD_NAMESPACE": OPERATOR_NAMESPACE})
+
+
+def empty_registry() -> Daemon:
+    """Where the nodes look for images that are not there: see registry.py."""
+    source = Path(__file__).resolve().parent.parent
+    argv = (sys.executable, "-m", "testbed.registry", API_ADDRESS, str(registry.PORT))
+    return Daemon("registry", argv, env={"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def objects(layout: Layout) -> list[tuple[str, Json]]:
