@@ -7,6 +7,8 @@ Exit code 1 when the median is above the budget.
 from __future__ import annotations
 
 import ast
+import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,9 @@ print(seconds, len(set(sys.modules) - before))
 def main() -> int:
     """Measure, print, judge."""
     statements = needed_imports()
+    print(
+        f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+    )
     print("over `import airflow.sdk`:", *statements, sep="\n  ")
     program = _PROGRAM.format(statements="\n".join(statements))
     _measure(program)  # fills the page cache and the bytecode cache
@@ -37,6 +42,9 @@ def main() -> int:
     print(
         f"min {milliseconds[0]:.0f} ms, median {median:.0f} ms, max {milliseconds[-1]:.0f} ms, {rounds[0][1]} modules"
     )
+    for file in sorted((ROOT / "dags").glob("*.py")):
+        runs = [_measure(_PROGRAM.format(statements=f"import runpy; runpy.run_path({str(file)!r})")) for _ in range(3)]
+        print(f"for comparison, all of dags/{file.name}: {statistics.median(s * 1000 for s, _ in runs):.0f} ms")
     print(f"budget {BUDGET_MS} ms: {'kept' if median <= BUDGET_MS else 'EXCEEDED'}")
     return 0 if median <= BUDGET_MS else 1
 
