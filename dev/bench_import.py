@@ -7,13 +7,12 @@ Exit code 1 when the median is above the budget.
 from __future__ import annotations
 
 import ast
-import os
-import platform
 import statistics
 import subprocess
 import sys
 
 from dev.airflow_home import ROOT
+from dev.machine import machine
 
 ROUNDS = 10
 BUDGET_MS = 150
@@ -30,9 +29,7 @@ print(seconds, len(set(sys.modules) - before))
 def main() -> int:
     """Measure, print, judge."""
     statements = needed_imports()
-    print(
-        f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
-    )
+    print(f"on {machine()}")
     print("over `import airflow.sdk`:", *statements, sep="\n  ")
     program = _PROGRAM.format(statements="\n".join(statements))
     _measure(program)  # fills the page cache and the bytecode cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +21,7 @@ from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
 from dev.cluster import RAY, Cluster
 from dev.flight_view import GROUP, table
+from dev.machine import machine
 from dev.place import Place, borrow_testbed
 from dev.stopwatch import Stopwatch
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with borrow_testbed() as place, _airflow(place) as airflow:
         cluster = Cluster(place.kubeconfig)
         bench = Bench(airflow, cluster, place)
-        print(f"on {_machine()}", flush=True)
+        print(f"on {machine()}", flush=True)
         laps: list[Lap] = []
         for number in range(1, options.rounds + 1):
             for lap in (bench.rayflight(number), bench.rayjob(number)):
@@ -160,11 +160,6 @@ def _airflow(place: Place) -> Airflow:
 
 def _seconds(when: str) -> float:
     return datetime.fromisoformat(when).timestamp()
-
-
-def _machine() -> str:
-    load = os.getloadavg()[0]
-    return f"{platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}, Python {platform.python_version()}"
 
 
 if __name__ == "__main__":
