@@ -12,6 +12,9 @@ PARAMS = {
         title="Namespaces",
         description="Empty: those the connection allows.",
     ),
+    "release": Param(
+        [], type="array", items={"type": "string"}, title="Release", description="Kept clusters that may go now."
+    ),
     "dry_run": Param(False, type="boolean", title="Only say what would be deleted"),  # noqa: FBT003
 }
 
@@ -24,4 +27,9 @@ with DAG(
     tags=["rayflight"],
     doc_md=__doc__,
 ) as dag:
-    SweepClusters(task_id="sweep", namespaces="{{ params.namespaces }}", report_only="{{ params.dry_run }}")
+    SweepClusters(
+        task_id="sweep",
+        namespaces="{{ params.namespaces }}",
+        release="{{ params.release }}",
+        report_only="{{ params.dry_run }}",
+    )

@@ -10,6 +10,7 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Rayflight",
         "description": "Distributed GPU training on Ray and Kubernetes (KubeRay), from check to landing.",
         "extra-links": ["rayflight.airflow.links.RayDashboardLink", "rayflight.airflow.links.ArchiveLink"],
+        "cli": ["rayflight.airflow.cli.commands"],
         "config": {
             "rayflight": {
                 "description": "Settings of Rayflight.",

@@ -45,13 +45,15 @@ class Swept:
         return asdict(self)
 
 
-def verdict(ref: ClusterRef, state: RunState, now: datetime) -> tuple[bool, str]:
-    """(delete?, why). Pure: the table of the janitor."""
+def verdict(ref: ClusterRef, state: RunState, now: datetime, *, released: bool = False) -> tuple[bool, str]:
+    """(delete?, why). Pure: the table of the janitor. ``released``: a person needs the kept cluster no more."""
     if ref.owner is None:
         return False, "its owner annotation is missing or unreadable: look at it yourself"
     run = f"run {ref.owner.run_id} of {ref.owner.dag_id}"
     until = ref.annotations.get(KEEP_UNTIL)
     if until is not None:
+        if released:
+            return True, "kept for a person, who released it"
         expired = now >= datetime.fromisoformat(until)
         return expired, f"kept for a person until {until}" + (", which has passed" if expired else "")
     if ref.created_at and now - datetime.fromisoformat(ref.created_at) < _YOUNG:
@@ -64,25 +66,26 @@ def verdict(ref: ClusterRef, state: RunState, now: datetime) -> tuple[bool, str]
     }[state]
 
 
-async def sweep(
-    backend: ClusterBackend,
-    *,
-    airflow: str,
-    namespaces: list[str],
-    ask: AskAirflow,
-    now: datetime,
-    dry_run: bool,
-    say: Say,
-) -> list[Swept]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to sweep: whose clusters, where, which kept ones are released, and whether only to say it."""
+
+    airflow: str
+    namespaces: tuple[str, ...]
+    release: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+async def sweep(backend: ClusterBackend, order: Order, *, ask: AskAirflow, now: datetime, say: Say) -> list[Swept]:
     """Look at every cluster that this Airflow made in these namespaces; delete by UID what no run owns."""
     swept = []
-    for namespace in namespaces:
-        for ref in await backend.find(namespace, airflow_selector(airflow)):
+    for namespace in order.namespaces:
+        for ref in await backend.find(namespace, airflow_selector(order.airflow)):
             state = await ask(ref.owner) if ref.owner else RunState.UNKNOWN
-            delete, why = verdict(ref, state, now)
-            if delete and not dry_run:
+            delete, why = verdict(ref, state, now, released=ref.name in order.release or str(ref) in order.release)
+            if delete and not order.dry_run:
                 await backend.delete(ref)
-            action = ("would delete" if dry_run else "deleted") if delete else "kept"
+            action = ("would delete" if order.dry_run else "deleted") if delete else "kept"
             say("%s %s (uid %s): %s", action, ref, ref.uid, why)
             swept.append(Swept(cluster=str(ref), uid=ref.uid, action=action, why=why))
     return swept

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from rayflight.lifecycle.janitor import RunState, Swept, sweep
+from rayflight.lifecycle.janitor import Order, RunState, Swept, sweep
 from tests.world import World
 
 
@@ -16,13 +16,12 @@ def world() -> World:
     return world
 
 
-async def run(world: World, state: RunState, *, dry_run: bool = False) -> list[Swept]:
+async def run(world: World, state: RunState, *, dry_run: bool = False, release: tuple[str, ...] = ()) -> list[Swept]:
     async def ask(owner: object) -> RunState:
         return state
 
-    return await sweep(
-        world, airflow="test", namespaces=["team-a"], ask=ask, now=world.time, dry_run=dry_run, say=world.say
-    )
+    order = Order(airflow="test", namespaces=("team-a",), dry_run=dry_run, release=release)
+    return await sweep(world, order, ask=ask, now=world.time, say=world.say)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +56,10 @@ async def test_a_kept_cluster_stays_until_its_time_has_passed(world: World) -> N
     assert world.deleted == []
     world.time += timedelta(hours=3)
     await run(world, RunState.ENDED)
+    assert world.deleted == ["cluster-uid"]
+
+
+async def test_a_kept_cluster_goes_at_once_when_a_person_releases_it(world: World) -> None:
+    await world.annotate(world.clusters[0], {"rayflight.io/keep-until": "2026-12-01T12:00:00+00:00"})
+    await run(world, RunState.ENDED, release=(world.clusters[0].name,))
     assert world.deleted == ["cluster-uid"]
