@@ -82,7 +82,8 @@ def start(layout: Layout, kuberay: str, say: Callable[[str], None], *, die_with_
 
 def stop(layout: Layout) -> None:
     """End the processes of this state directory and remove it."""
-    end(Processes(layout.state, layout.run, layout.logs).marked(), grace=0.3)  # nothing here has to be shut down politely
+    # Nothing here has to be shut down politely.
+    end(Processes(layout.state, layout.run, layout.logs).marked(), grace=0.3)
     shutil.rmtree(layout.state, ignore_errors=True)
 
 

@@ -122,7 +122,7 @@ def ensure_crds(version: str, cache: Path) -> Path:
 def exclusively(lock: Path) -> Iterator[None]:
     """Hold a lock file; the kernel releases it when this process dies, however it dies."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as handle:
+    with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

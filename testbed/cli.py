@@ -29,7 +29,7 @@ class Clock:
 def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="python -m testbed",
-        description="A real Kubernetes with the real KubeRay on this machine: nodes cpu-1, gpu-1, gpu-2 (simulated GPUs).",
+        description="A real Kubernetes with the real KubeRay here: nodes cpu-1, gpu-1, gpu-2 (simulated GPUs).",
     )
     verbs = root.add_subparsers(dest="verb", required=True, metavar="VERB")
     up = verbs.add_parser("up", help="build what is missing and start it; repairs what was killed")

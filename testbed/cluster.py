@@ -179,6 +179,7 @@ def _start(
     api.apply_crds(binaries / "kubectl", kubeconfig, client, material.crds)
     for path, item in services.objects(layout):
         client.create(path, item)
+    processes.start(services.volume_keeper(layout, _ADDRESS))
     processes.start(services.coredns(material.coredns / "coredns", layout, credentials))
     processes.start(services.operator(material.kuberay / "kuberay-operator", credentials))
     for name in gpu.NODES:

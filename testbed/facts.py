@@ -37,4 +37,6 @@ class Facts:
     def require(self, kuberay: str) -> None:
         """Two KubeRay versions do not share one API server: their CRDs differ."""
         if self.kuberay != kuberay:
-            raise TestbedError(f"the testbed runs KubeRay {self.kuberay}, not {kuberay}: `python -m testbed down` first")
+            raise TestbedError(
+                f"the testbed runs KubeRay {self.kuberay}, not {kuberay}: `python -m testbed down` first"
+            )

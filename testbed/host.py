@@ -176,7 +176,9 @@ def remove_folder(folder: Path) -> None:
     for point in mounts_below(folder):
         subprocess.run(["umount", "-l", point], capture_output=True)
     if mounts_below(folder):
-        raise TestbedError(f"{mounts_below(folder)[0]} cannot be unmounted, so {folder} is left; see `lsof` for its user")
+        raise TestbedError(
+            f"{mounts_below(folder)[0]} cannot be unmounted, so {folder} is left; see `lsof` for its user"
+        )
     if folder.exists():
         shutil.rmtree(folder)
 

@@ -82,7 +82,7 @@ def _containerd(root: Path) -> Iterator[Path]:
     socket, config = runtime / "c.sock", runtime / "config.toml"
     config.write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
     command = ["setpriv", "--pdeathsig", "KILL", "--", "containerd", f"--config={config}", f"--root={root}"]
-    with open(runtime / "log", "wb") as log:
+    with (runtime / "log").open("wb") as log:
         process = subprocess.Popen(
             [*command, f"--state={runtime}/state", f"--address={socket}"],
             stdout=log,

@@ -7,6 +7,7 @@ reachable from outside this machine.
 import ipaddress
 import json
 import subprocess
+from pathlib import Path
 
 from testbed import host
 from testbed.controlplane import SERVICE_RANGE
@@ -37,7 +38,9 @@ def require_free() -> None:
             raise TestbedError(f"this machine already has a route into {mine}, which the testbed uses for itself")
     for port, table in ((API_PORT, "tcp"), (53, "udp")):
         if _listens_everywhere(port, table):
-            raise TestbedError(f"something listens on {table} port {port} on all addresses, which the testbed needs too")
+            raise TestbedError(
+                f"something listens on {table} port {port} on all addresses, which the testbed needs too"
+            )
 
 
 def set_up(nodes: int) -> None:
@@ -79,8 +82,7 @@ def _listens_everywhere(port: int, table: str) -> bool:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path) as rows:
-            return rows.readlines()[1:]
+        return Path(path).read_text().splitlines()[1:]
     except FileNotFoundError:
         return []  # no IPv6 here
 

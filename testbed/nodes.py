@@ -57,7 +57,7 @@ def prepare(node: Node, layout: Layout, authority: Authority) -> None:
 
 
 def namespace(node: Node, layout: Layout) -> Daemon:
-    """The process that makes and holds the mount namespace; it says `ready` when the folders of the node are in place."""
+    """The process that makes and holds the mount namespace; it leaves a file when the node's folders are in place."""
     root = layout.node(node.name)
     # When only this process was killed it comes back into the living namespace, where the folders are in place.
     binds = "; ".join(

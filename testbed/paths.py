@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """`up` and `down` of one testbed exclude each other; kept in the cache, so that `down` leaves no file behind."""
+        """`up` and `down` of one testbed exclude each other; in the cache, so that `down` leaves no file behind."""
         return self.cache / "locks" / (hashlib.sha256(str(self.state).encode()).hexdigest()[:12] + ".lock")
 
     def node(self, name: str) -> Path:

@@ -47,7 +47,10 @@ class Authority:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "testbed", "cluster": {"server": server, "certificate-authority-data": _data(self.certificate)}}
+                {
+                    "name": "testbed",
+                    "cluster": {"server": server, "certificate-authority-data": _data(self.certificate)},
+                }
             ],
             "users": [
                 {

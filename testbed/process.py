@@ -86,7 +86,7 @@ class Processes:
             return running
         self._records.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        with open(self.log(daemon.name), "ab") as log:
+        with self.log(daemon.name).open("ab") as log:
             process = subprocess.Popen(
                 [*self._prefix(daemon), *daemon.argv],
                 stdin=subprocess.DEVNULL,

@@ -2,7 +2,8 @@
 
 Without it a missing image shows as a DNS failure; with it kubelet says `not found`, as in a real cluster. Image names
 choose the answer, so that tests can have each: `.../private/...` 401, `.../limited/...` 429 (pull rate limit),
-`.../slow/...` keeps the pull waiting for ten minutes, everything else 404. Run as `python -m testbed.registry HOST PORT`.
+`.../slow/...` keeps the pull waiting for ten minutes, everything else 404.
+Run as `python -m testbed.registry HOST PORT`.
 """
 
 import json

@@ -7,7 +7,7 @@ its own, as in a real cluster.
 import sys
 from pathlib import Path
 
-from testbed import gpu, network, registry
+from testbed import network, registry, volumes
 from testbed.client import Json
 from testbed.controlplane import Address
 from testbed.network import API_ADDRESS
@@ -18,8 +18,6 @@ from testbed.process import Daemon
 OPERATOR = "kuberay-operator"
 OPERATOR_NAMESPACE = "kuberay-system"
 OPERATOR_HEALTH_PORT = 8082
-STORAGE_CLASS = "rayflight-shared"
-SHARED_VOLUMES = 12
 
 
 class Credentials:
@@ -125,9 +123,12 @@ def operator(program: Path, credentials: Credentials) -> Daemon:
 
 def empty_registry() -> Daemon:
     """Where the nodes look for images that are not there: see registry.py."""
-    source = Path(__file__).resolve().parent.parent
-    argv = (sys.executable, "-m", "testbed.registry", API_ADDRESS, str(registry.PORT))
-    return Daemon("registry", argv, env={"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"})
+    return _python("registry", "testbed.registry", API_ADDRESS, str(registry.PORT))
+
+
+def volume_keeper(layout: Layout, address: Address) -> Daemon:
+    """Offers released shared volumes again: see volumes.py."""
+    return _python("volumes", "testbed.volumes", address.url, str(layout.pki), str(layout.volumes))
 
 
 def objects(layout: Layout) -> list[tuple[str, Json]]:
@@ -138,16 +139,14 @@ def objects(layout: Layout) -> list[tuple[str, Json]]:
         (rbac, _bind("rayflight-testbed:coredns", "testbed:coredns", "coredns")),
         ("/apis/rbac.authorization.k8s.io/v1/clusterroles", _coredns_role()),
         (rbac, _bind(f"rayflight-testbed:{OPERATOR}", OPERATOR, OPERATOR)),
-        ("/apis/storage.k8s.io/v1/storageclasses", _storage_class()),
     ]
-    volumes = [_volume(f"shared-{i}", layout.volumes / f"shared-{i}") for i in range(1, SHARED_VOLUMES + 1)]
-    return found + [("/api/v1/persistentvolumes", volume) for volume in volumes]
+    return found + volumes.objects(layout.volumes)
 
 
-def gpu_status() -> Json:
-    """A node status that claims GPUs: stands in for a device plugin that is not built."""
-    claim = {gpu.RESOURCE: str(gpu.PER_NODE)}
-    return {"status": {"capacity": claim, "allocatable": claim}}
+def _python(name: str, module: str, *arguments: str) -> Daemon:
+    source = str(Path(__file__).resolve().parent.parent)
+    argv = (sys.executable, "-m", module, *arguments)
+    return Daemon(name, argv, env={"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def _bind(name: str, role: str, user: str) -> Json:
@@ -167,26 +166,4 @@ def _coredns_role() -> Json:
             {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "nodes"], "verbs": verbs},
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
         ],
-    }
-
-
-def _storage_class() -> Json:
-    return {
-        "metadata": {"name": STORAGE_CLASS},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "reclaimPolicy": "Retain",
-        "volumeBindingMode": "Immediate",
-    }
-
-
-def _volume(name: str, path: Path) -> Json:
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "10Gi"},
-            "accessModes": ["ReadWriteMany", "ReadWriteOnce", "ReadOnlyMany"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": STORAGE_CLASS,
-            "hostPath": {"path": str(path), "type": "DirectoryOrCreate"},
-        },
     }
