@@ -66,7 +66,7 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
     try:
         return KubeAccess(
             kubeconfig=values.get("kube_config_path"),
-            config=json.loads(inline) if isinstance(inline, str) else inline,
+            inline=json.loads(inline) if isinstance(inline, str) else inline,
             in_cluster=bool(values.get("in_cluster", False)),
             context=values.get("cluster_context"),
             namespace=values.get("namespace") or "default",
