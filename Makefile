@@ -38,8 +38,8 @@ format: venv ## format and repair what ruff can repair
 	$(BIN)/ruff format $(PRESENT)
 	$(BIN)/ruff check --fix-only $(PRESENT)
 
-test: venv ## unit tests, Airflow tests, and a real Airflow; no cluster
-	$(BIN)/pytest tests/unit tests/airflow tests/airflow_real
+test: venv ## unit and Airflow tests, no cluster
+	$(BIN)/pytest tests/unit tests/airflow
 
 test-api: venv ## tests against a real etcd and API server (seconds to start, Go needed for the first build)
 	$(BIN)/pytest tests/api
