@@ -140,14 +140,13 @@ class Faults:
     def taint(self, node: str, taint: str) -> Done:
         """Add KEY[=VALUE]:EFFECT; the effect NoExecute also drives pods away."""
         wanted = parse_taint(taint)
-        others = [old for old in self._taints(node) if not _same_taint(old, wanted)]
-        self._patch_node(node, {"taints": [*others, wanted]})
+        self._change_taints(node, lambda old: [*(t for t in old if not _same_taint(t, wanted)), wanted])
         return Done(f"{node} tainted {taint}", f"fault untaint {node} {taint}", lambda: self.untaint(node, taint))
 
     def untaint(self, node: str, taint: str) -> Done:
         """Undo `taint`."""
         unwanted = parse_taint(taint)
-        self._patch_node(node, {"taints": [old for old in self._taints(node) if not _same_taint(old, unwanted)]})
+        self._change_taints(node, lambda old: [t for t in old if not _same_taint(t, unwanted)])
         return Done(f"{node} no longer tainted {taint}", f"fault taint {node} {taint}", lambda: self.taint(node, taint))
 
     def make_gpu_unhealthy(self, node: str, index: int) -> Done:
@@ -266,9 +265,20 @@ class Faults:
     def _pod(self, namespace: str, pod: str) -> Json:
         return self._api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")
 
-    def _taints(self, node: str) -> list[Json]:
-        taints: list[Json] = self._api.get(f"/api/v1/nodes/{node}")["spec"].get("taints", [])
-        return taints
+    def _change_taints(self, node: str, change: Callable[[list[Json]], list[Json]]) -> None:
+        """Write the list as a whole, but only over the one that was read: controllers change it too."""
+
+        def written() -> bool:
+            item = self._api.get(f"/api/v1/nodes/{node}")
+            taints = change(item["spec"].get("taints", []))
+            body = {"metadata": {"resourceVersion": item["metadata"]["resourceVersion"]}, "spec": {"taints": taints}}
+            status, answer = self._api.request("PATCH", f"/api/v1/nodes/{node}", body)
+            if status not in (200, 409):
+                raise TestbedError(f"taints of {node} not changed: {answer.get('message', answer)}")
+            return status == 200
+
+        if not wait_until(written, 10):
+            raise TestbedError(f"taints of {node} not changed: somebody else changes the node all the time")
 
     def _patch_node(self, node: str, spec: Json) -> None:
         self._api.patch(f"/api/v1/nodes/{node}", {"spec": spec})
