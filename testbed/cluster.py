@@ -111,7 +111,7 @@ def unready(client: ApiClient) -> list[str]:
         present = {item["metadata"]["name"]: item for item in client.get("/api/v1/nodes")["items"]}
     except OSError as error:
         return [f"the API server does not answer ({error})"]
-    missing = [f"node {node.name} {why}" for node in nodes.NODES if (why := _node_lacks(present.get(node.name), node))]
+    missing = [f"node {node.name} {why}" for node in nodes.NODES if (why := node_lacks(present.get(node.name), node))]
     if not _operator_is_ready():
         missing.append("the KubeRay operator is not ready")
     if client.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] != 200:
@@ -209,7 +209,8 @@ def _start_kubelet(node: nodes.Node, layout: Layout, processes: Processes, binar
     processes.start(nodes.kubelet(node, layout, binaries))
 
 
-def _node_lacks(item: Json | None, node: nodes.Node) -> str:
+def node_lacks(item: Json | None, node: nodes.Node) -> str:
+    """What keeps the Kubernetes node from being used, in words; empty when nothing does."""
     if item is None:
         return "has not registered"
     ready = next((c for c in item["status"].get("conditions", ()) if c["type"] == "Ready"), None)
