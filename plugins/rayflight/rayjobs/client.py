@@ -27,13 +27,13 @@ SUBMIT_TIMEOUT = 30.0  # Ray itself waits 10 s for an agent
 UPLOAD_TIMEOUT = 180.0
 WHOLE_LOG_TIMEOUT = 60.0  # 45 MB took 1.4 s on an idle head
 
-_LIMIT = "10000"  # the state API truncates at 10,000 entries itself
+_ALL = {"detail": "1", "limit": "10000"}  # the state API truncates at 10,000 entries itself
 _PIECES = {
-    "nodes": f"/api/v0/nodes?detail=1&limit={_LIMIT}",
-    "nodes_summary": "/nodes?view=summary",  # for the pod names only
-    "jobs": "/api/jobs/",
-    "placement_groups": f"/api/v0/placement_groups?detail=1&limit={_LIMIT}",
-    "cluster_status": "/api/cluster_status?format=1",
+    "nodes": ("/api/v0/nodes", _ALL),
+    "nodes_summary": ("/nodes", {"view": "summary"}),  # for the pod names only
+    "jobs": ("/api/jobs/", None),
+    "placement_groups": ("/api/v0/placement_groups", _ALL),
+    "cluster_status": ("/api/cluster_status", {"format": "1"}),
 }
 _T = TypeVar("_T")
 _EXISTS = re.compile(r"submission_id .* already exists", re.IGNORECASE)
@@ -53,9 +53,12 @@ class ReadFile(Protocol):
 class RayJobsClient:
     """Implements ``backends.base.RayJobs``. ``read_file`` reads logs by byte range where the backend can."""
 
-    def __init__(self, transport: Transport, read_file: ReadFile | None = None) -> None:
+    def __init__(
+        self, transport: Transport, read_file: ReadFile | None = None, *, read_timeout: float = READ_TIMEOUT
+    ) -> None:
         self._transport = transport
         self._read_file = read_file
+        self._read_timeout = read_timeout
 
     async def version(self) -> tuple[str, str]:
         """(ray version, session_name). No health check: Ray answers it without a GCS too."""
@@ -81,7 +84,7 @@ class RayJobsClient:
     async def raw_state(self) -> dict[str, Any]:
         """What the state is read from, as Ray says it, by name; a Gap where a piece could not be read."""
         version = await self._json("/api/version", "Cannot read Ray's version")
-        answers = await asyncio.gather(self._health(), *(self._piece(name, path) for name, path in _PIECES.items()))
+        answers = await asyncio.gather(self._health(), *(self._piece(name, *ask) for name, ask in _PIECES.items()))
         return {"version": version, **dict(zip(("gcs_healthz", *_PIECES), answers, strict=True))}
 
     async def get(self, submission_id: str) -> Job | None:
@@ -150,7 +153,8 @@ class RayJobsClient:
         response = await self._transport.request("GET", "/api/v0/logs/file", params=params, timeout=WHOLE_LOG_TIMEOUT)
         if response.status == 200:
             return response.body
-        response = await self._get(f"/api/jobs/{quote(job.id, safe='')}/logs", WHOLE_LOG_TIMEOUT)
+        path = f"/api/jobs/{quote(job.id, safe='')}/logs"
+        response = await self._transport.request("GET", path, timeout=WHOLE_LOG_TIMEOUT)
         return str(self._data(response, "Cannot read the driver log", job.id)["logs"]).encode()
 
     async def _health(self) -> bool | Gap:
@@ -164,14 +168,15 @@ class RayJobsClient:
             return False
         return Gap(source="ray/gcs_healthz", why=str(refusal(response, "Cannot read the health of the GCS", "")))
 
-    async def _piece(self, name: str, path: str) -> Any:
+    async def _piece(self, name: str, path: str, params: Mapping[str, str] | None) -> Any:
         try:
-            return await self._json(path, f"Cannot read Ray's {name.replace('_', ' ')}")
+            response = await self._transport.request("GET", path, params=params, timeout=self._read_timeout)
+            return self._data(response, f"Cannot read Ray's {name.replace('_', ' ')}", "")
         except ApiError as error:
             return Gap(source=f"ray/{name}", why=str(error))
 
-    async def _get(self, path: str, timeout: float = READ_TIMEOUT) -> Response:
-        return await self._transport.request("GET", path, timeout=timeout)
+    async def _get(self, path: str) -> Response:
+        return await self._transport.request("GET", path, timeout=self._read_timeout)
 
     async def _json(self, path: str, what: str) -> Any:
         return self._data(await self._get(path), what, "")

@@ -62,15 +62,9 @@ def pack(folder: Path, *, excludes: Sequence[str] = (), prefix: str = "", max_by
     return package
 
 
-def working_dir_package(folder: str | Path) -> tuple[str, bytes]:
-    """(name, zip) of a `working_dir`, as ``RayJobs.upload_package`` takes them. Raises InvalidSpec."""
-    package = pack(Path(folder))
-    return package.name, package.archive
-
-
 def _files(root: Path, excludes: Sequence[str]) -> Iterator[_File]:
     specs: dict[Path, list[tuple[Path, GitIgnoreSpec]]] = {root: [(root, GitIgnoreSpec.from_lines(excludes))]}
-    seen: set[Path] = set()
+    seen = {root}
     for here, folders, names in os.walk(root, followlinks=True):
         parent = Path(here)
         rules = specs[parent] = [*specs[parent], *_own_rules(parent, names)]
