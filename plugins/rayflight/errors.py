@@ -34,11 +34,21 @@ class RayflightError(Exception):
         self.what, self.which, self.why, self.next_step = what, which, why, next_step
         super().__init__(what, which, why, next_step)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by fields: BaseException's own way would call the constructor with positional arguments only."""
+        return _restore, (type(self), self.__dict__)
+
     def __str__(self) -> str:
         head = f"{self.what} {self.which}".strip()
         sentence = f"{head}: {self.why}" if self.why else head
         sentence = sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
         return f"{sentence} Next: {self.next_step}" if self.next_step else sentence
+
+
+def _restore(kind: type[RayflightError], fields: dict[str, object]) -> RayflightError:
+    error = kind.__new__(kind)
+    error.__dict__.update(fields)
+    return error
 
 
 class InvalidSpec(RayflightError, ValueError):

@@ -63,7 +63,9 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
-    """A log that can be collected: ``source`` is where it lives (pod/container, Ray node), ``name`` its archive name."""
+    """A log that can be collected: ``source`` is where it lives (pod and container, pod of a Ray node), ``name`` its
+    name in the archive.
+    """
 
     source: str
     name: str
@@ -145,7 +147,7 @@ class ClusterBackend(Protocol):
         ...
 
     def changes(self, ref: ClusterRef, *, at_least_every: float) -> AsyncIterator[None]:
-        """Yields at once, then whenever something of this cluster may have changed, and at least every so many seconds."""
+        """Yields at once, then whenever something of this cluster may have changed, at least every so many seconds."""
         ...
 
     async def delete(self, ref: ClusterRef) -> None:

@@ -40,10 +40,13 @@ class KubeClient:
         """The API server's URL."""
         return self._http.server
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> JsonObject | None:
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, retry_seconds: float = RETRY_SECONDS
+    ) -> JsonObject | None:
         """The object, or None when the API says that there is none."""
         call = self._call("get", resource, namespace, name)
-        answer = await self._http.checked(Request(method="GET", path=resource.path(namespace, name), call=call), 404)
+        path = resource.path(namespace, name)
+        answer = await self._http.checked(Request(method="GET", path=path, call=call, retry_seconds=retry_seconds), 404)
         return None if answer.status == 404 else _json(answer)
 
     async def list(

@@ -14,13 +14,14 @@ from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import Resource
 
+_Answer = list[JsonObject] | ApiError
 _Key = tuple[Resource, str | None, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     at: float
-    answer: list[JsonObject] | ApiError
+    answer: _Answer
 
 
 class Lately:
@@ -47,7 +48,7 @@ class Lately:
 
     async def _ask(
         self, resource: Resource, namespace: str | None, selector: str, fields: str
-    ) -> list[JsonObject] | ApiError:
+    ) -> _Answer:
         try:
             found = await self._client.list(resource, namespace, selector=selector, fields=fields, retry_seconds=2.0)
         except ApiError as error:

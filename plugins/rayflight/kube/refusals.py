@@ -13,7 +13,7 @@ from rayflight.errors import ApiError, ApiUnreachable, Conflict, PermissionMissi
 _RBAC = re.compile(r'^(?:\S+ (?:"[^"]*" )?is )?forbidden: User "(?P<user>[^"]*)" cannot ')
 
 
-class WatchExpired(ApiError):  # noqa: N818 - named as its siblings in errors.py
+class WatchExpired(ApiError):
     """410: that resourceVersion is too old. Never leaves the kube package: the cure is a new list."""
 
 

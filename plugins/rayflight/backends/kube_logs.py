@@ -1,0 +1,139 @@
+"""The logs of both layers: containers through the API server, Ray's log files through the agent of each pod.
+
+Reads only. ``LogFile.source`` is ``pods/POD/CONTAINER[/previous]`` or ``ray/POD``, so that any process can read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from rayflight.backends.base import ClusterRef, LogFile
+from rayflight.backends.kube_ray import GetToken, TokenTransport, agent
+from rayflight.backends.kube_topics import CLUSTER_LABEL
+from rayflight.errors import ApiError, ApiUnreachable
+from rayflight.kube.client import JsonObject, KubeClient
+from rayflight.kube.resources import PODS
+from rayflight.rayjobs.agent import read_range
+from rayflight.rayjobs.refusals import refusal
+from rayflight.rayjobs.transport import Transport
+
+_BLOCK = 1024 * 1024
+_FILES_PER_POD = 60  # worker-*: two files per process; the newest failures are in the driver log anyway
+_LINK = re.compile(r'href="/logs/([^"]+)"')
+# By what a person reads first. Directories and binary files are left out.
+_WORTH = (
+    re.compile(r"job-driver-.+\.log$"),
+    re.compile(r"(raylet|gcs_server|dashboard|dashboard_agent|monitor)\.(log|out|err)$"),
+    re.compile(r"runtime_env.*\.log$"),
+    re.compile(r"(autoscaler|log_monitor|ray_process_exit).*\.(log|out|err)$"),
+    re.compile(r"worker-.+\.(out|err)$"),
+    re.compile(r"(jobs/)?supervisor-.+\.log$"),
+    re.compile(r"train/.+\.log$"),
+)
+_FOLDERS = ("jobs/", "train/")
+
+
+class KubeLogs:
+    """Logs of one cluster."""
+
+    def __init__(self, client: KubeClient, ref: ClusterRef, get_token: GetToken) -> None:
+        self._client, self._ref, self._get_token = client, ref, get_token
+        self._agents: dict[str, Transport] = {}
+
+    def agent(self, pod: str) -> Transport:
+        """The way to that pod's dashboard agent."""
+        if pod not in self._agents:
+            self._agents[pod] = TokenTransport(agent(self._client, pod, self._ref.namespace), self._get_token)
+        return self._agents[pod]
+
+    async def list(self) -> Sequence[LogFile]:
+        """Every log that can be read now. Raises when not even the pods can be listed."""
+        pods = (await self._client.list(PODS, self._ref.namespace, selector=f"{CLUSTER_LABEL}={self._ref.name}")).items
+        containers = [log for pod in pods for log in _containers(pod)]
+        files = await asyncio.gather(*(self._files(pod) for pod in pods if _runs(pod)))
+        return [*containers, *(log for listed in files for log in listed)]
+
+    async def read(self, log: LogFile, limit: int) -> AsyncIterator[bytes]:
+        """At most ``limit`` bytes and a mark: head and tail are kept, for causes stand at both ends."""
+        kind, pod, *rest = log.source.split("/")
+        blocks = self._file(pod, log.name.partition("/")[2]) if kind == "ray" else self._container(pod, rest)
+        async for block in head_and_tail(blocks, limit):
+            yield block
+
+    def _container(self, pod: str, rest: Sequence[str]) -> AsyncGenerator[bytes]:
+        return self._client.logs(pod, self._ref.namespace, rest[0], previous=len(rest) > 1)
+
+    async def _file(self, pod: str, name: str) -> AsyncGenerator[bytes]:
+        offset = 0
+        while block := await read_range(self.agent(pod), name, offset, _BLOCK):
+            yield block
+            offset += len(block)
+            if len(block) < _BLOCK:
+                return
+
+    async def _files(self, pod: JsonObject) -> Sequence[LogFile]:
+        """Ray's log files in that pod; none where its agent does not answer (any more)."""
+        name = pod["metadata"]["name"]
+        try:
+            folders = await asyncio.gather(*(self._index(name, folder) for folder in ("", *_FOLDERS)))
+        except ApiError:
+            return []
+        worth = sorted((file for folder in folders for file in folder if _rank(file) < len(_WORTH)), key=_rank)
+        return [LogFile(source=f"ray/{name}", name=f"{name}/{file}") for file in worth[:_FILES_PER_POD]]
+
+    async def _index(self, pod: str, folder: str) -> Sequence[str]:
+        answer = await self.agent(pod).request("GET", f"/logs/{folder}", timeout=10.0)
+        if answer.status == 404 and folder:
+            return []
+        if answer.status != 200:
+            raise refusal(answer, "Cannot list the log files", pod)
+        return [unquote(link) for link in _LINK.findall(answer.text) if not link.endswith("/")]
+
+
+async def head_and_tail(blocks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """The first and the last half of ``limit`` bytes of a longer stream, with a mark between; a shorter one whole."""
+    half = limit // 2
+    seen, tail = 0, bytearray()
+    async for block in blocks:
+        kept = block[: max(0, half - seen)]
+        if kept:
+            yield kept
+        seen += len(block)
+        tail += block[len(kept) :]
+        if len(tail) > 2 * half:  # cut seldom: each cut copies
+            del tail[: len(tail) - half]
+    cut = max(0, seen - limit)
+    if cut:
+        yield f"\n... {cut} bytes left out ...\n".encode()
+        del tail[: max(0, len(tail) - half)]
+    yield bytes(tail)
+
+
+def _containers(pod: JsonObject) -> list[LogFile]:
+    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    logs: list[LogFile] = []
+    for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state: dict[str, Any] = item.get("state") or {}
+        source, archived = f"pods/{name}/{item['name']}", f"{name}/{item['name']}"
+        if "running" in state or "terminated" in state:
+            logs.append(LogFile(source=source, name=f"{archived}.log"))
+        if item.get("restartCount"):
+            logs.append(LogFile(source=f"{source}/previous", name=f"{archived}.previous.log"))
+    return logs
+
+
+def _runs(pod: JsonObject) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _rank(file: str) -> int:
+    return next((number for number, pattern in enumerate(_WORTH) if pattern.match(file)), len(_WORTH))
+
+
+def closed(error: ApiError) -> bool:
+    """Whether that way to the files is closed (no right, no agent), so that another has to be taken."""
+    return not isinstance(error, ApiUnreachable) or error.status in (403, 404, 502, 503)
