@@ -57,6 +57,16 @@ async def test_the_node_that_runs_the_driver_is_asked(transport: HttpxTransport)
     assert asked == [("4a51", "job-driver-rf-1.log", 10, 5)]
 
 
+async def test_nothing_new_is_no_reason_to_fetch_the_whole_log(
+    dashboard: FakeDashboard, transport: HttpxTransport
+) -> None:
+    async def at_the_end(node_id: str, filename: str, offset: int, limit: int) -> bytes | None:
+        return b""
+
+    assert await RayJobsClient(transport, at_the_end).read_driver_log(JOB, 10, 5) == b""
+    assert dashboard.seen == []
+
+
 async def test_a_closed_way_falls_back_to_the_dashboard(dashboard: FakeDashboard, transport: HttpxTransport) -> None:
     async def no_right(node_id: str, filename: str, offset: int, limit: int) -> bytes | None:
         return None

@@ -68,7 +68,9 @@ def test_a_linked_folder_is_sent_once(tmp_path: Path) -> None:
 
 
 def test_a_prefix_becomes_part_of_every_name(tmp_path: Path) -> None:
-    assert pack(fill(tmp_path, "a.py"), prefix="probe/").files == ("probe/a.py",)
+    package = pack(fill(tmp_path, "a.py"), prefix="probe/")
+    with zipfile.ZipFile(io.BytesIO(package.archive)) as archive:
+        assert archive.namelist() == list(package.files) == ["probe/a.py"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
