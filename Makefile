@@ -50,8 +50,8 @@ test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux
 test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 
-demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=...
-	$(BIN)/python -m dev.demo_kube $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)")
+demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=... (more: ARGS=--help)
+	$(BIN)/python -m dev.demo_kube $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)") $(ARGS)
 
 bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, three times each, alternating
 	$(BIN)/python -m dev.bench_lifecycle
