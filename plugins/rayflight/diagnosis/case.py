@@ -1,0 +1,112 @@
+"""What a rule sees: the snapshot, what was noted before, and questions that many rules ask. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from rayflight.findings import Finding
+from rayflight.snapshot.model import Cluster, Event, Job, Pod, Snapshot
+from rayflight.snapshot.times import seconds_between
+
+_POD_PREFIX = 50  # KubeRay keeps the first 50 characters of <cluster>-<group> in pod names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One snapshot to judge. ``before`` is an earlier one; ``session`` and ``submission`` were noted at submit."""
+
+    now: Snapshot
+    before: Snapshot | None = None
+    session: str | None = None
+    submission: str | None = None
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The stored RayCluster unless it is on its way out: what is deleted has no faults of its own."""
+        found = self.now.cluster
+        return found if found is not None and found.deleting_since is None else None
+
+    @property
+    def earlier(self) -> Snapshot | None:
+        """The earlier snapshot, if it is of this very cluster: a name can come back, a UID cannot."""
+        then, now = self.before.cluster if self.before else None, self.now.cluster
+        return self.before if then is None or now is None or then.uid == now.uid else None
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """Pods that are not on their way out, of a cluster that is not."""
+        if self.cluster is None:
+            return ()
+        return tuple(pod for pod in self.now.pods if pod.deleting_since is None)
+
+    @property
+    def job(self) -> Job | None:
+        """The submission that was noted, else the newest one."""
+        jobs = self.now.ray.jobs if self.now.ray else ()
+        if self.submission is not None:
+            return next((item for item in jobs if item.id == self.submission), None)
+        return jobs[-1] if jobs else None
+
+    def can_see(self, *sources: str) -> bool:
+        """Whether none of these parts of the snapshot has a gap."""
+        return all(self.now.gap(source) is None for source in sources)
+
+    def age(self, since: str | None) -> float | None:
+        """Seconds from then to the snapshot."""
+        return seconds_between(since, self.now.taken_at)
+
+    def lasts(self, since: str | None, seconds: float) -> bool:
+        """Whether it has been so for that long; False when nobody knows since when."""
+        age = self.age(since)
+        return age is not None and age >= seconds
+
+    def events(self, *reasons: str, about: Pod | None = None) -> tuple[Event, ...]:
+        """Events with one of the reasons, about the pod or (None) about the RayCluster; oldest first."""
+        uid = about.uid if about else (self.now.cluster.uid if self.now.cluster else "")
+        kind = "Pod" if about else "RayCluster"
+        return tuple(
+            item for item in self.now.events if item.kind == kind and item.uid == uid and item.reason in reasons
+        )
+
+    def pod_events(self, *reasons: str) -> tuple[Event, ...]:
+        """Events about any pod of this cluster, gone ones included; oldest first."""
+        known = {pod.uid for pod in self.now.pods} | {pod.uid for pod in (self.earlier.pods if self.earlier else ())}
+        created = self.now.cluster.created_at if self.now.cluster else None
+        prefix = f"{self.now.name}-"[:_POD_PREFIX]
+        return tuple(
+            item
+            for item in self.now.events
+            if item.kind == "Pod"
+            and item.reason in reasons
+            and (item.uid in known or item.name.startswith(prefix))
+            and (created is None or (item.last_at or "") >= created)
+        )
+
+    def missing_pods(self) -> int:
+        """How many desired pods do not exist; 0 when that cannot be known."""
+        if self.cluster is None or self.cluster.suspended or not self.can_see("pods"):
+            return 0
+        short = sum(max(group.desired - len(self.now.workers(group.name)), 0) for group in self.cluster.groups)
+        return short + (0 if self.now.head else 1)
+
+
+class Depth(IntEnum):
+    """How deep a cause lies: the smaller number explains the larger."""
+
+    NODE = 0  # machine, device, registry, volume behind it
+    ADMISSION = 1  # what the API server or the operator refused
+    SCHEDULING = 2  # where pods go
+    CONTAINER = 3  # how containers start and end
+    CLUSTER = 4  # Ray's own nodes and head
+    JOB = 5  # what runs on Ray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A question to a Case. ``ids`` are the findings it can give; it gives none when a deciding fact is missing."""
+
+    ids: tuple[str, ...]
+    depth: Depth
+    check: Callable[[Case], Iterable[Finding]]

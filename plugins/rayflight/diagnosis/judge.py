@@ -1,0 +1,102 @@
+"""From findings to one diagnosis: the earliest deepest finding is the cause, the rest follow from it or stand aside.
+
+Knows depths, layers and times; knows no rule by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.catalogue import RULES
+from rayflight.findings import Decision, Diagnosis, Finding, Layer
+from rayflight.snapshot.model import Job, Snapshot
+from rayflight.snapshot.readiness import readiness
+from rayflight.snapshot.times import earlier
+from rayflight.states import JobStatus
+
+_SLACK = 5.0  # seconds: Kubernetes' times are whole seconds, and its nodes' clocks are not Ray's
+_OF_PLACE = (Depth.NODE, Depth.ADMISSION, Depth.SCHEDULING)
+
+Deep = tuple[Depth, Finding]
+
+
+def diagnose(
+    snapshot: Snapshot,
+    *,
+    previous: Snapshot | None = None,
+    session: str | None = None,
+    submission: str | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> Diagnosis:
+    """Judge one snapshot. ``previous`` is an earlier one; ``session`` and ``submission`` were noted at submit."""
+    case = Case(now=snapshot, before=previous, session=session, submission=submission)
+    found = [(rule.depth, finding) for rule in rules for finding in rule.check(case)]
+    linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
+    ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
+    gaps = tuple(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
+    facts = _facts(case)
+    if not ranked:
+        return Diagnosis(verdict="unknown" if facts else "healthy", gaps=gaps, facts=facts)
+    findings = [finding for _, finding in ranked]
+    return Diagnosis(verdict="cause", cause=findings[0], consequences=tuple(findings[1:]), gaps=gaps, facts=facts)
+
+
+def decisive(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """What ends a wait now: findings that cannot heal, and do not merely follow from something that is waited for."""
+    every = findings(diagnosis)
+    waited = {item.id for item in every if item.decision is Decision.WAIT}
+    return tuple(
+        item for item in every if item.decision is not Decision.WAIT and not waited.intersection(item.consequence_of)
+    )
+
+
+def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """Cause and consequences together."""
+    return ((diagnosis.cause,) if diagnosis.cause else ()) + diagnosis.consequences
+
+
+def _rank(depth: Depth, finding: Finding) -> tuple[bool, bool, int, str]:
+    """No consequence before a root, no wait before what ends it; then the deeper, then the earlier."""
+    return bool(finding.consequence_of), finding.decision is Decision.WAIT, int(depth), finding.since or "~"
+
+
+def _causes(depth: Depth, finding: Finding, found: Iterable[Deep], case: Case) -> tuple[str, ...]:
+    ids = (other.id for deeper, other in found if deeper < depth and _explains(deeper, other, finding, case))
+    return tuple(dict.fromkeys(ids))
+
+
+def _explains(depth: Depth, cause: Finding, effect: Finding, case: Case) -> bool:
+    """A shared object explains; and a fault of Kubernetes during the job explains what Ray says of it."""
+    if set(cause.objects) & set(effect.objects) and _not_after(cause, effect.since):
+        return True
+    if cause.layer is not Layer.KUBERNETES or effect.layer is not Layer.RAY:
+        return False
+    # A job that still waits is explained by whatever keeps pods away, whenever that began.
+    waits = case.job is not None and not case.job.status.ended
+    return _during(cause, case.job, effect) or (depth in _OF_PLACE and waits)
+
+
+def _not_after(cause: Finding, moment: str | None) -> bool:
+    return not cause.since or not moment or (earlier(cause.since, _SLACK) or "") <= moment
+
+
+def _during(cause: Finding, job: Job | None, effect: Finding) -> bool:
+    """It began while the job ran. What was wrong before and did not keep the job from running did not end it."""
+    if cause.since is None or not _not_after(cause, effect.since):
+        return False
+    began = earlier(job.started_at, _SLACK) if job else None
+    return began is None or cause.since >= began
+
+
+def _facts(case: Case) -> tuple[str, ...]:
+    """What is not as it should be, for a diagnosis without a cause."""
+    job, facts = case.job, []
+    if job and job.status in (JobStatus.FAILED, JobStatus.STOPPED):
+        facts.append(f"submission {job.id} is {job.status}: {job.message[:200]}")
+    elif not (job and job.status is JobStatus.SUCCEEDED):
+        waiting_for = readiness(case.now).waiting_for
+        if waiting_for:
+            facts.append(f"the cluster waits for {waiting_for}")
+    return tuple(facts)

@@ -1,0 +1,73 @@
+"""How facts are quoted in findings. Pure text; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rayflight.findings import Evidence
+from rayflight.snapshot.model import Condition, Container, Event, Job, Pod
+
+_LONGEST = 600  # characters of one quotation
+_SHOWN = 4  # names in one sentence
+_LINES = 10  # lines of a log that Ray itself puts into a message
+
+
+def clip(text: str, longest: int = _LONGEST) -> str:
+    """One line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}…"
+
+
+def last_lines(text: str, lines: int = _LINES) -> str:
+    """The last lines that say something."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b and 3 more``."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def pods_named(pods: Sequence[Pod]) -> str:
+    """``pod x`` or ``2 pods (x, y)``."""
+    names = [pod.name for pod in pods]
+    return f"pod {names[0]}" if len(names) == 1 else f"{len(names)} pods ({listed(names)})"
+
+
+def objects(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Pods as objects of a finding."""
+    return tuple(f"pod/{pod.name}" for pod in pods)
+
+
+def event(item: Event) -> Evidence:
+    """An event, quoted."""
+    return Evidence(object=f"event {item.reason} on {item.kind} {item.name}", text=clip(item.message), at=item.last_at)
+
+
+def condition(name: str, item: Condition) -> Evidence:
+    """A condition of the object called ``name``."""
+    said = f"{item.type}={item.status} {item.reason}: {item.message}"
+    return Evidence(object=name, text=clip(said), at=item.since)
+
+
+def container(pod: Pod, item: Container) -> Evidence:
+    """A container's present state, and how it last ended."""
+    kind = "init container" if item.init else "container"
+    said = " ".join(filter(None, (item.state, item.reason, item.message)))
+    ending = item.terminated or item.last
+    if ending:
+        said += f"; last end: exit code {ending.exit_code} {ending.reason} {ending.message}, {item.restarts} restarts"
+    at = ending.finished_at if ending else item.started_at
+    return Evidence(object=f"{kind} {item.name} of pod {pod.name}", text=clip(said), at=at)
+
+
+def job(item: Job) -> Evidence:
+    """A submission's last words."""
+    said = last_lines(item.message, _LINES + 1)
+    return Evidence(object=f"submission {item.id}", text=said[-2000:], at=item.ended_at)
+
+
+def earliest(evidence: Iterable[Evidence]) -> str | None:
+    """The time of the first of them."""
+    return min((item.at for item in evidence if item.at), default=None)

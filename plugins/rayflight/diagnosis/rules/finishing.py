@@ -1,0 +1,183 @@
+"""Jobs that are PENDING or RUNNING and can never finish: Ray waits without end for what cannot come.
+
+Said only when the demand does not fit on all ALIVE Ray nodes together and no further node can come: every desired pod
+is there, or those that are missing have no place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.placement import autoscaler, never, waiting_groups
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.snapshot.model import Condition, Job, PlacementGroup, RayNode
+from rayflight.snapshot.readiness import map_pods
+
+Amounts = Mapping[str, float]
+
+# Ray Train makes a new placement group every 30 to 60 s while it retries: longer would never come.
+_SETTLED = 15.0
+_REFUSED = 30.0  # seconds; the operator has tried some six times by then
+_WAITING = ("PENDING", "RESCHEDULING")
+_DEMAND = re.compile(
+    r"(?P<need>\{[^}]*\})(?: \* (?P<times>\d+))?.*?: \d+\+ pending (?P<what>tasks/actors|placement groups)"
+)
+
+
+def _check(case: Case) -> Iterable[Finding]:
+    job = case.job
+    if job is None or job.status.ended or case.now.ray is None or not case.can_see("ray.nodes", "pods"):
+        return
+    why = _nothing_comes(case)
+    if not why:
+        return
+    nodes = case.now.ray.alive()
+    group = _stuck_group(case, job, nodes)
+    if group:
+        yield _group_finding(job, group, nodes, why)
+        return
+    demand = _stuck_demand(case, nodes)
+    if demand:
+        yield _demand_finding(job, demand, nodes, why)
+
+
+def _nothing_comes(case: Case) -> str:
+    """Why no further Ray node will join, or nothing when one may."""
+    if case.cluster is None or case.cluster.suspended:
+        return ""
+    missing = case.missing_pods()
+    refused = next((it for it in case.cluster.conditions if it.type == "ReplicaFailure" and it.status == "True"), None)
+    if missing:
+        return _refused(case, missing, refused)
+    hopeless = [group for group in waiting_groups(case) if never(group) and not autoscaler(group)[0]]
+    homeless = {pod.name for group in hopeless for pod in group.pods}
+    joined = map_pods(case.now).candidates
+    coming = [pod.name for pod in case.pods if len(joined.get(pod.name, ())) != 1 and pod.name not in homeless]
+    if coming or any(pod.deleting_since for pod in case.now.pods):
+        return ""
+    if homeless:
+        return f"{quoting.listed(sorted(homeless))} can never be scheduled"
+    room = case.cluster.autoscaling and any(group.desired < group.maximum for group in case.cluster.groups)
+    return "" if room else f"all {case.cluster.desired_pods} desired pods are there"
+
+
+def _refused(case: Case, missing: int, refused: Condition | None) -> str:
+    if refused is None or not case.lasts(refused.since, _REFUSED):
+        return ""
+    return f"{missing} pods are refused at admission ({quoting.clip(refused.message, 150)})"
+
+
+def _stuck_group(case: Case, job: Job, nodes: Sequence[RayNode]) -> PlacementGroup | None:
+    if case.now.ray is None or not case.can_see("ray.placement_groups"):
+        return None
+    return next(
+        (
+            group
+            for group in case.now.ray.placement_groups
+            if group.state in _WAITING
+            and (not group.ray_job or not job.ray_job or group.ray_job == job.ray_job)
+            and case.lasts(group.since, _SETTLED)
+            and not _could_hold(nodes, group.bundles)
+        ),
+        None,
+    )
+
+
+def _could_hold(nodes: Sequence[RayNode], bundles: Sequence[Amounts]) -> bool:
+    """A necessary condition only: each resource in sum, and each bundle somewhere."""
+    each = all(any(_fits(bundle, node) for node in nodes) for bundle in bundles)
+    names = {name for bundle in bundles for name, amount in bundle.items() if amount}
+    enough = all(
+        sum(_whole(node, name, bundles) for node in nodes) >= sum(bundle.get(name, 0.0) for bundle in bundles)
+        for name in names
+    )
+    return each and enough
+
+
+def _whole(node: RayNode, name: str, bundles: Sequence[Amounts]) -> float:
+    """What of the node's resource these bundles can use: a bundle is never split over nodes."""
+    has = node.resources.get(name, 0.0)
+    sizes = {bundle.get(name, 0.0) for bundle in bundles if bundle.get(name)}
+    return has // (size := sizes.pop()) * size if len(sizes) == 1 else has
+
+
+def _fits(need: Amounts, node: RayNode) -> bool:
+    return all(node.resources.get(name, 0.0) >= amount for name, amount in need.items())
+
+
+def _stuck_demand(case: Case, nodes: Sequence[RayNode]) -> Amounts | None:
+    """A single task or actor that is larger than every node."""
+    if case.now.ray is None or not case.can_see("ray.demands"):
+        return None
+    for line in case.now.ray.pending_demands:
+        found = _DEMAND.search(line)
+        need = _amounts(found["need"]) if found and found["what"] == "tasks/actors" else {}
+        if need and not any(_fits(need, node) for node in nodes):
+            return need
+    return None
+
+
+def _amounts(text: str) -> Amounts:
+    try:
+        read = ast.literal_eval(text)
+    except (SyntaxError, ValueError):  # Ray's text changed: it proves nothing any more
+        return {}
+    return {str(name): float(amount) for name, amount in read.items()} if isinstance(read, dict) else {}
+
+
+def _group_finding(job: Job, group: PlacementGroup, nodes: Sequence[RayNode], why: str) -> Finding:
+    need: dict[str, float] = {}
+    for bundle in group.bundles:
+        for name, amount in bundle.items():
+            need[name] = need.get(name, 0.0) + amount
+    return Finding(
+        id="job-cannot-finish",
+        title="The job waits for what can never come",
+        layer=Layer.RAY,
+        summary=(
+            f"Submission {job.id} is {job.status} and will stay so for ever: its placement group waits for "
+            f"{len(group.bundles)} bundles ({_shown(need)} in all), the {len(nodes)} ALIVE Ray nodes offer "
+            f"{_shown(_offer(nodes, need))}, and no other comes: {why}"
+        ),
+        next_step="give the cluster what the job asks for, or ask for less",
+        decision=Decision.RETRY_ELSEWHERE,
+        objects=(f"submission/{job.id}",),
+        evidence=(Evidence(object=f"placement group {group.id[:8]}", text=group.state, at=group.since),),
+        since=group.since,
+    )
+
+
+def _demand_finding(job: Job, need: Amounts, nodes: Sequence[RayNode], why: str) -> Finding:
+    entry = not job.ray_job
+    what = "its entrypoint" if entry else "a task or actor"
+    return Finding(
+        id="entrypoint-exceeds-nodes" if entry else "demand-exceeds-nodes",
+        title="The job asks for more than any Ray node has",
+        layer=Layer.RAY,
+        summary=(
+            f"Submission {job.id} is {job.status} and will stay so for ever: {what} asks for {_shown(need)} on one Ray "
+            f"node, the {len(nodes)} ALIVE ones together offer {_shown(_offer(nodes, need))}, and no other comes: {why}"
+        ),
+        next_step="ask for no more than one pod has",
+        decision=Decision.FAIL,
+        objects=(f"submission/{job.id}",),
+        evidence=(Evidence(object="/api/cluster_status", text=f"Pending Demands: {_shown(need)}"),),
+        since=job.started_at,
+    )
+
+
+def _offer(nodes: Sequence[RayNode], need: Amounts) -> Amounts:
+    return {name: sum(node.resources.get(name, 0.0) for node in nodes) for name in need}
+
+
+def _shown(amounts: Amounts) -> str:
+    return ", ".join(f"{amount:g} {name}" for name, amount in amounts.items()) or "nothing"
+
+
+RULES = (
+    Rule(ids=("job-cannot-finish", "entrypoint-exceeds-nodes", "demand-exceeds-nodes"), depth=Depth.JOB, check=_check),
+)

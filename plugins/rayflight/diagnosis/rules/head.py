@@ -1,0 +1,156 @@
+"""The head and the cluster itself lost: with the head's session every submission is gone.
+
+Only a changed session_name proves it; pods may all be Ready for 20 s meanwhile, and the status keeps saying ``ready``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.snapshot.model import Job, Pod, Snapshot
+
+
+def _noted_session(case: Case) -> str | None:
+    if case.session is not None:
+        return case.session
+    return case.earlier.ray.session if case.earlier and case.earlier.ray else None
+
+
+def _same_session(case: Case) -> bool:
+    return case.now.ray is not None and case.now.ray.session == _noted_session(case)
+
+
+def _flying(case: Case) -> bool:
+    """Whether something on the cluster would be lost with its head."""
+    return case.session is not None or case.submission is not None or bool(_jobs(case.now) or _jobs(case.earlier))
+
+
+def _jobs(seen: Snapshot | None) -> tuple[Job, ...]:
+    return seen.ray.jobs if seen and seen.ray else ()
+
+
+def _pod_lost(case: Case) -> Iterable[Finding]:
+    """Whatever the session says: while the old head still serves its grace, it is lost already."""
+    if case.cluster is None:
+        return
+    leaving = next((pod for pod in case.now.pods if pod.role == "head" and pod.deleting_since), None)
+    if leaving is None and _same_session(case):
+        return
+    evidence = _signs(case, leaving)
+    if not evidence:
+        return
+    known = case.earlier.head if case.earlier else None
+    name = leaving.name if leaving else known.name if known else evidence[0].object.rpartition(" ")[2]
+    new = case.now.head
+    then = f"pod {new.name} replaces it" if new and new.name != name else "nothing has replaced it yet"
+    yield Finding(
+        id="head-pod-lost",
+        title="The head pod was deleted or replaced",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"Head pod {name} of RayCluster {case.now.name} was deleted"
+            f"{f' at {leaving.deleting_since}' if leaving and leaving.deleting_since else ''}; {then}. "
+            "With the head every submission, actor and driver log of its Ray session is lost"
+        ),
+        next_step="see who deleted it (drain, preemption, eviction, a person); train again on a new cluster",
+        decision=Decision.RETRY_ELSEWHERE if _flying(case) else Decision.WAIT,
+        objects=(f"pod/{name}",),
+        evidence=evidence,
+        since=quoting.earliest(evidence),
+    )
+
+
+def _signs(case: Case, leaving: Pod | None) -> tuple[Evidence, ...]:
+    found = [quoting.event(item) for item in case.events("DeletedHeadPod")]
+    there = {pod.name for pod in case.now.pods if not pod.deleting_since}
+    prefix = f"{case.now.name}-head-"
+    killed = [item for item in case.pod_events("Killing") if item.name.startswith(prefix) and item.name not in there]
+    found = [*(quoting.event(item) for item in killed), *found]
+    if leaving is not None:
+        text = f"pod {leaving.name} is Terminating"
+        found.insert(0, Evidence(object=f"head pod {leaving.name}", text=text, at=leaving.deleting_since))
+    known = case.earlier.head if case.earlier else None
+    if known and case.can_see("pods") and known.uid not in {pod.uid for pod in case.now.pods}:
+        found.append(Evidence(object=f"head pod {known.name}", text=f"uid {known.uid} is no longer there"))
+    return tuple(found)
+
+
+def _restarted(case: Case) -> Iterable[Finding]:
+    """The head's container ended and came back in the same pod: the session is as lost as with the pod."""
+    head, noted = case.now.head, _noted_session(case)
+    if case.cluster is None or head is None or noted is None or case.now.ray is None or _same_session(case):
+        return
+    main = next((item for item in head.containers if not item.init), None)
+    if main is None or main.restarts < 1 or main.last is None:
+        return
+    evidence = (quoting.container(head, main),)
+    yield Finding(
+        id="head-container-restarted",
+        title="The head's container restarted",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"Container {main.name} of head pod {head.name} ended at {main.last.finished_at} with exit code "
+            f"{main.last.exit_code} ({main.last.reason}) and was restarted in place; its Ray session is lost"
+        ),
+        next_step="read the container's previous log (GCS, memory); train again on a new cluster",
+        decision=Decision.RETRY_ELSEWHERE if _flying(case) else Decision.WAIT,
+        objects=quoting.objects([head]),
+        evidence=evidence,
+        since=main.last.finished_at,
+    )
+
+
+def _session(case: Case) -> Iterable[Finding]:
+    noted = _noted_session(case)
+    if noted is None or case.now.ray is None or not _flying(case) or _same_session(case):
+        return
+    lost = case.submission or next((job.id for job in _jobs(case.earlier)), None)
+    what = f"submission {lost} is" if lost else "everything that ran there is"
+    yield Finding(
+        id="ray-session-changed",
+        title="The Ray session changed: what ran on it is lost",
+        layer=Layer.RAY,
+        summary=f"Ray's session was {noted} and is now {case.now.ray.session}: {what} lost, not running",
+        next_step="train again on a new cluster, from the last checkpoint",
+        decision=Decision.RETRY_ELSEWHERE,
+        objects=(f"submission/{lost}",) if lost else (),
+        evidence=(Evidence(object="/api/version", text=f"session_name {case.now.ray.session}", at=case.now.taken_at),),
+        since=case.now.taken_at,
+    )
+
+
+def _gone(case: Case) -> Iterable[Finding]:
+    """Nobody but us deletes our cluster: that it goes is a cause."""
+    found, name = case.now.cluster, f"RayCluster {case.now.namespace}/{case.now.name}"
+    known = case.before.cluster if case.before else None  # of whatever uid
+    uid = known.uid if known else None
+    if found is None and case.can_see("cluster") and (known or _flying(case)):
+        words, at = f"{name} is not there any more", case.now.taken_at
+    elif found is not None and found.deleting_since:
+        words, at = f"{name} is being deleted since {found.deleting_since}", found.deleting_since
+    elif found is not None and uid and found.uid != uid:
+        words, at = f"{name} was replaced by another of the same name", found.created_at or case.now.taken_at
+    else:
+        return
+    yield Finding(
+        id="cluster-gone",
+        title="The cluster was deleted",
+        layer=Layer.KUBERNETES,
+        summary=words,
+        next_step="see who deleted it; train again on a new cluster",
+        decision=Decision.RETRY_ELSEWHERE,
+        objects=(f"raycluster/{case.now.name}",),
+        evidence=(Evidence(object=name, text=words, at=at),),
+        since=at,
+    )
+
+
+RULES = (
+    Rule(ids=("cluster-gone",), depth=Depth.NODE, check=_gone),
+    Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost),
+    Rule(ids=("head-container-restarted",), depth=Depth.CONTAINER, check=_restarted),
+    Rule(ids=("ray-session-changed",), depth=Depth.CLUSTER, check=_session),
+)

@@ -1,0 +1,129 @@
+"""Worker pods that run, but cannot join the head: another Ray version, or no way to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.snapshot.model import Container, Pod
+
+# Ray's own words (ray/_private/utils.py), printed by `ray start` and, after 120 quiet seconds, by the init container.
+_MISMATCH = re.compile(r"Version mismatch: The cluster was started with:.*?(?=\n\n|\Z)", re.DOTALL)
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_INIT = "wait-gcs-ready"
+_OTHER_VERSION = 30.0  # seconds with the head Ready; with the right version the init container needs about 5 of them
+_NO_WAY = 120.0  # seconds; also a slow node has imported Ray by then
+
+
+def _mismatch(case: Case) -> Iterable[Finding]:
+    """Said by Ray itself."""
+    for pod in case.pods:
+        if pod.role != "worker":
+            continue
+        for source, text in _texts(case, pod):
+            found = _MISMATCH.search(text)
+            if found:
+                yield _finding(
+                    pod,
+                    id="ray-version-mismatch",
+                    summary=f"Pod {pod.name} cannot join the head: {quoting.clip(found[0], 400)}",
+                    evidence=(Evidence(object=source, text=quoting.clip(found[0])),),
+                )
+                return
+
+
+def _texts(case: Case, pod: Pod) -> Iterator[tuple[str, str]]:
+    for name, text in case.now.logs.items():
+        if name.startswith(f"{pod.name}/"):
+            yield f"log {name}", text
+    for item in pod.containers:
+        for ending in (item.terminated, item.last):
+            if ending and ending.message:
+                yield f"last message of container {item.name} of pod {pod.name}", ending.message
+
+
+def _waiting(case: Case) -> Iterable[Finding]:
+    """The init container says nothing for two minutes: what tells is that it goes on while the head serves."""
+    head = case.now.head
+    served = head.condition("Ready") if head else None
+    if head is None or case.cluster is None or case.now.ray is None or served is None or served.status != "True":
+        return
+    pods = [pod for pod in case.pods if pod.role == "worker" and _in_init(pod)]
+    other = [pod for pod in pods if _versions(pod) and _versions(head) and _versions(pod) != _versions(head)]
+    if other and all(_lasts(case, pod, served.since, _OTHER_VERSION) for pod in other):
+        yield _finding(
+            other[0],
+            id="ray-version-mismatch",
+            summary=(
+                f"{quoting.pods_named(other)} cannot join the head, which serves since {served.since}: the images name "
+                f"other versions, the worker's is {_main(other[0]).image}, the head's is {_main(head).image}"
+            ),
+            evidence=(quoting.condition(f"pod {head.name}", served), quoting.container(other[0], _init(other[0]))),
+        )
+    rest = [pod for pod in pods if pod not in other and _lasts(case, pod, served.since, _NO_WAY)]
+    if rest:
+        yield Finding(
+            id="head-not-reachable",
+            title="Worker pods cannot reach the head",
+            layer=Layer.KUBERNETES,
+            summary=(
+                f"{quoting.pods_named(rest)} waits in init container {_INIT}, though the head serves since "
+                f"{served.since}: a NetworkPolicy, DNS (cluster domain) or a service mesh stands between them"
+            ),
+            next_step="read the init container's log; check NetworkPolicies and the cluster domain (CLUSTER_DOMAIN)",
+            decision=Decision.FAIL,
+            objects=quoting.objects(rest),
+            evidence=(quoting.condition(f"pod {head.name}", served), quoting.container(rest[0], _init(rest[0]))),
+            since=served.since,
+        )
+
+
+def _finding(
+    pod: Pod,
+    *,
+    id: str,  # noqa: A002 - the name of Finding's own field
+    summary: str,
+    evidence: tuple[Evidence, ...],
+) -> Finding:
+    return Finding(
+        id=id,
+        title="Workers have another Ray or Python version than the head",
+        layer=Layer.RAY,
+        summary=summary,
+        next_step="use images with the same Ray and Python version on head and workers",
+        decision=Decision.FAIL,
+        objects=quoting.objects([pod]),
+        evidence=evidence,
+        since=quoting.earliest(evidence),
+    )
+
+
+def _in_init(pod: Pod) -> bool:
+    return any(item.init and item.name == _INIT and item.state == "running" for item in pod.containers)
+
+
+def _lasts(case: Case, pod: Pod, served: str | None, seconds: float) -> bool:
+    """Both the head has served and this init container has run for so long."""
+    return case.lasts(served, seconds) and case.lasts(_init(pod).started_at, seconds)
+
+
+def _init(pod: Pod) -> Container:
+    return next(item for item in pod.containers if item.init and item.name == _INIT)
+
+
+def _main(pod: Pod) -> Container:
+    return next(item for item in pod.containers if not item.init)
+
+
+def _versions(pod: Pod) -> list[str]:
+    """Version numbers in the tag of the Ray container's image; a tag like ``latest`` says nothing."""
+    return _VERSION.findall(_main(pod).image.rpartition(":")[2])[:1]
+
+
+RULES = (
+    Rule(ids=("ray-version-mismatch",), depth=Depth.CONTAINER, check=_mismatch),
+    Rule(ids=("ray-version-mismatch", "head-not-reachable"), depth=Depth.CONTAINER, check=_waiting),
+)

@@ -1,0 +1,120 @@
+"""Machines and devices: a node that is not Ready, pods that it threw out or refused, GPUs that it calls unhealthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.snapshot.model import Pod
+
+_BLINK = 30.0  # seconds; a kubelet that restarts is back by then
+_DISRUPTED = {
+    "PreemptionByScheduler": "a pod of higher priority took its place",
+    "DeletionByTaintManager": "its node got a taint that it does not tolerate",
+    "EvictionByEvictionAPI": "somebody drained its node",
+    "DeletionByPodGC": "its node is gone",
+    "TerminationByKubelet": "its node ran short of a resource or shut down",
+}
+_REFUSED_BY_NODE = ("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "NodeShutdown")
+_THROWN_OUT = ("Evicted", "Preempted", "Preempting", "TaintManagerEviction", "NodeShutdown")
+
+
+def _not_ready(case: Case) -> Iterable[Finding]:
+    for node in case.now.nodes:
+        pods = [pod for pod in case.now.pods if pod.node == node.name]
+        ready = next((item for item in node.conditions if item.type == "Ready"), None)
+        if not pods or ready is None or ready.status == "True" or case.cluster is None:
+            continue
+        lasting = case.lasts(ready.since, _BLINK)
+        evidence = (quoting.condition(f"node {node.name}", ready),)
+        yield Finding(
+            id="node-not-ready",
+            title="A node is not Ready",
+            layer=Layer.KUBERNETES,
+            summary=(
+                f"Node {node.name} is not Ready since {ready.since} ({ready.reason}); "
+                f"on it {'runs' if len(pods) == 1 else 'run'} {quoting.pods_named(pods)}"
+            ),
+            next_step="repair or drain the node; a new cluster goes to other nodes",
+            decision=Decision.RETRY_ELSEWHERE if lasting else Decision.WAIT,
+            objects=(f"node/{node.name}", *quoting.objects(pods)),
+            evidence=evidence,
+            since=ready.since,
+        )
+
+
+def _evicted(case: Case) -> Iterable[Finding]:
+    if case.cluster is None:
+        return
+    signs: dict[str, tuple[str, Evidence]] = {}
+    for told in case.pod_events(*_THROWN_OUT):
+        signs[told.name] = (told.message, quoting.event(told))
+    for pod in case.now.pods:
+        disrupted = pod.condition("DisruptionTarget")
+        if pod.phase == "Failed" and pod.reason == "Evicted":
+            ended = Evidence(object=f"pod {pod.name}", text=f"{pod.reason}: {pod.message}", at=pod.deleting_since)
+            signs[pod.name] = (pod.message, ended)
+        elif disrupted and disrupted.status == "True":
+            why = _DISRUPTED.get(disrupted.reason, disrupted.message)
+            signs[pod.name] = (f"{why} ({disrupted.reason})", quoting.condition(f"pod {pod.name}", disrupted))
+    for name, (words, evidence) in signs.items():
+        yield Finding(
+            id="pod-evicted",
+            title="Kubernetes threw a pod out",
+            layer=Layer.KUBERNETES,
+            summary=f"Pod {name} was evicted: {quoting.clip(words, 300)}",
+            next_step="see which resource the node lacked, or who drained or preempted the pod; set requests that hold",
+            decision=Decision.RETRY_ELSEWHERE,
+            objects=(f"pod/{name}",),
+            evidence=(evidence,),
+            since=evidence.at,
+        )
+
+
+def _refused(case: Case) -> Iterable[Finding]:
+    for pod in case.pods:
+        if pod.phase == "Failed" and pod.reason in _REFUSED_BY_NODE:
+            yield _refusal(pod)
+
+
+def _refusal(pod: Pod) -> Finding:
+    evidence = (Evidence(object=f"pod {pod.name}", text=f"{pod.reason}: {pod.message}", at=pod.started_at),)
+    return Finding(
+        id="node-refuses-pod",
+        title="A node refused the pod after the scheduler had chosen it",
+        layer=Layer.KUBERNETES,
+        summary=f"Node {pod.node} refused pod {pod.name}: {pod.reason}: {quoting.clip(pod.message, 300)}",
+        next_step="look at the node's devices and kubelet; cordon it if a device is lost",
+        decision=Decision.RETRY_ELSEWHERE,
+        objects=(f"pod/{pod.name}", f"node/{pod.node}"),
+        evidence=evidence,
+        since=pod.started_at or pod.created_at,
+    )
+
+
+def _unhealthy(case: Case) -> Iterable[Finding]:
+    for pod in case.pods:
+        ill = [device for item in pod.containers for device in item.unhealthy_devices]
+        if ill:
+            yield Finding(
+                id="gpu-unhealthy",
+                title="A GPU in use is unhealthy",
+                layer=Layer.KUBERNETES,
+                summary=f"The kubelet of node {pod.node} calls {quoting.listed(ill)} of pod {pod.name} unhealthy",
+                next_step="cordon the node and have the device checked; a new cluster gets other devices",
+                decision=Decision.RETRY_ELSEWHERE,
+                objects=(*quoting.objects([pod]), f"node/{pod.node}"),
+                evidence=(
+                    Evidence(object=f"pod {pod.name}", text=f"allocatedResourcesStatus Unhealthy: {', '.join(ill)}"),
+                ),
+            )
+
+
+RULES = (
+    Rule(ids=("node-not-ready",), depth=Depth.NODE, check=_not_ready),
+    Rule(ids=("pod-evicted",), depth=Depth.NODE, check=_evicted),
+    Rule(ids=("node-refuses-pod",), depth=Depth.NODE, check=_refused),
+    Rule(ids=("gpu-unhealthy",), depth=Depth.NODE, check=_unhealthy),
+)

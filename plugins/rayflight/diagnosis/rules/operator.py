@@ -1,0 +1,138 @@
+"""The KubeRay operator: absent, standing still, or refusing the spec by an event alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.labels import MAX_CLUSTER_NAME
+
+_SILENCE = 10.0  # seconds; a working operator writes its first event 0.2-0.4 s after the create
+_STILL = 10.0  # seconds without a replacement for a lost pod; a working operator makes it within one
+_INVALID = ("InvalidRayClusterSpec", "InvalidRayClusterMetadata", "InvalidRayClusterStatus")
+
+
+def _invalid(case: Case) -> Iterable[Finding]:
+    """An invalid spec gives one Warning event and nothing else: no status, no condition, for ever."""
+    cluster = case.cluster
+    if cluster is None or cluster.observed_generation >= cluster.generation > 0:
+        return
+    # The same reason is used for mere warnings.
+    found = [item for item in case.events(*_INVALID) if "spec warning" not in item.message]
+    if found:
+        last = found[-1]
+        evidence = (quoting.event(last),)
+        yield Finding(
+            id="cluster-spec-invalid",
+            title="The KubeRay operator refuses the spec",
+            layer=Layer.KUBERNETES,
+            summary=f"RayCluster {cluster.name} will never run: {quoting.clip(last.message)}",
+            next_step="correct the spec; the operator says this in an event only",
+            decision=Decision.FAIL,
+            objects=(f"raycluster/{cluster.name}",),
+            evidence=evidence,
+            since=last.first_at,
+        )
+    elif len(cluster.name) > MAX_CLUSTER_NAME and not cluster.has_status:
+        yield Finding(
+            id="cluster-spec-invalid",
+            title="The cluster's name is too long",
+            layer=Layer.KUBERNETES,
+            summary=(
+                f"RayCluster {cluster.name} will never run: its name has {len(cluster.name)} characters, "
+                f"{MAX_CLUSTER_NAME} are allowed"
+            ),
+            next_step="use a shorter name",
+            decision=Decision.FAIL,
+            objects=(f"raycluster/{cluster.name}",),
+            since=cluster.created_at,
+        )
+
+
+def _absent(case: Case) -> Iterable[Finding]:
+    cluster = case.cluster
+    if cluster is None or cluster.has_status or cluster.suspended or case.now.pods:
+        return
+    if not case.can_see("events", "pods") or not case.lasts(cluster.created_at, _SILENCE):
+        return
+    if any(item.kind == "RayCluster" and item.uid == cluster.uid for item in case.now.events):
+        return
+    yield Finding(
+        id="operator-absent",
+        title="No KubeRay operator works on this cluster",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"RayCluster {cluster.namespace}/{cluster.name} was created at {cluster.created_at}, and nobody touched it: "
+            "no status, no event, no pod. The KubeRay operator does not run or does not watch this namespace"
+        ),
+        next_step="check the operator's pod and its --watch-namespace; once it works, try again",
+        decision=Decision.RETRY_AFTER,
+        objects=(f"raycluster/{cluster.name}",),
+        evidence=(
+            Evidence(object=f"RayCluster {cluster.name}", text="no .status, no events, no pods", at=cluster.created_at),
+        ),
+        since=cluster.created_at,
+        retry_after=120.0,
+    )
+
+
+def _still(case: Case) -> Iterable[Finding]:
+    """A pod is gone, nothing refuses another, and none is made: the status then is stale, not wrong."""
+    cluster = case.cluster
+    if cluster is None or not cluster.has_status or not case.missing_pods() or not case.can_see("events"):
+        return
+    if any(item.type == "ReplicaFailure" and item.status == "True" for item in cluster.conditions):
+        return
+    there = {pod.name for pod in case.now.pods}
+    gone = [item for item in case.pod_events("Killing") if item.name not in there]
+    if not gone or not case.lasts(gone[-1].last_at, _STILL):
+        return
+    lost = gone[-1]
+    active = ("CreatedHeadPod", "CreatedWorkerPod", "FailedToCreateHeadPod", "FailedToCreateWorkerPod")
+    if any((item.last_at or "") >= (lost.last_at or "") for item in case.events(*active)):
+        return
+    evidence = (quoting.event(lost),)
+    yield Finding(
+        id="operator-standing-still",
+        title="The KubeRay operator does not replace a lost pod",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"Pod {lost.name} ended at {lost.last_at}, {case.missing_pods()} of {cluster.desired_pods} pods are "
+            "missing, and the KubeRay operator has neither made another nor said why not: it does not work, and the "
+            "status is stale"
+        ),
+        next_step="check the operator's pod",
+        decision=Decision.RETRY_AFTER,
+        objects=(f"raycluster/{cluster.name}",),
+        evidence=evidence,
+        since=lost.last_at,
+        retry_after=120.0,
+    )
+
+
+def _bounds(case: Case) -> Iterable[Finding]:
+    """KubeRay 1.5.0 takes minReplicas above maxReplicas without a word, and makes fewer pods than were asked for."""
+    for group in case.cluster.groups if case.cluster else ():
+        if group.minimum > group.maximum:
+            said = f"minReplicas {group.minimum} is greater than maxReplicas {group.maximum}"
+            yield Finding(
+                id="min-above-max",
+                title="minReplicas is greater than maxReplicas",
+                layer=Layer.KUBERNETES,
+                summary=f"Worker group {group.name} of RayCluster {case.now.name}: {said}",
+                next_step="correct the bounds; some versions of KubeRay accept them and make fewer pods",
+                decision=Decision.FAIL,
+                objects=(f"raycluster/{case.now.name}",),
+                evidence=(Evidence(object=f"worker group {group.name}", text=said),),
+                since=case.cluster.created_at if case.cluster else None,
+            )
+
+
+RULES = (
+    Rule(ids=("min-above-max",), depth=Depth.ADMISSION, check=_bounds),
+    Rule(ids=("cluster-spec-invalid",), depth=Depth.ADMISSION, check=_invalid),
+    Rule(ids=("operator-absent",), depth=Depth.ADMISSION, check=_absent),
+    Rule(ids=("operator-standing-still",), depth=Depth.ADMISSION, check=_still),
+)

@@ -1,0 +1,145 @@
+"""Worker pods that go while the cluster is in use: deleted, scaled down, or dead in Ray alone.
+
+Ray 2.60 calls every SIGTERM a preemption; only Kubernetes knows what really happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rayflight.diagnosis import quoting
+from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.findings import Decision, Evidence, Finding, Layer
+from rayflight.snapshot.model import Event, RayNode
+from rayflight.states import JobStatus
+
+# The wording of the operator's event tells a planned scale-down from the replacement of a dead pod (kuberay facts A4).
+_UNHEALTHY = "Pod status:"
+_SCALED = re.compile(r"Deleted [Pp]od |scaling down|scale-down request|suspended worker group")
+_DELETED = ("DeletedWorkerPod", "DeletedPod")
+
+
+def _decision(case: Case) -> Decision:
+    """A job that has failed by it needs another run; one that still runs may go on with the replacement."""
+    job = case.job
+    return Decision.RETRY_ELSEWHERE if job and job.status is JobStatus.FAILED else Decision.WAIT
+
+
+def _lost(case: Case) -> Iterable[Finding]:
+    if case.cluster is None or not case.can_see("pods"):
+        return
+    signs = _signs(case)
+    scaled = [
+        item for item in case.events(*_DELETED) if _SCALED.search(item.message) and _UNHEALTHY not in item.message
+    ]
+    planned = {name for name in signs if any(name in item.message for item in scaled)}
+    if planned:
+        yield _scaled_down(case, sorted(planned), scaled, signs)
+    lost = sorted(set(signs) - planned)
+    if lost:
+        yield _deleted(case, lost, signs)
+
+
+def _signs(case: Case) -> dict[str, list[Evidence]]:
+    """Worker pods that are going or gone, and what says so."""
+    found: dict[str, list[Evidence]] = {}
+    there = {pod.name: pod for pod in case.now.pods}
+    head = f"{case.now.name}-head-"
+    for item in case.pod_events("Killing"):
+        if item.name not in there and not item.name.startswith(head):
+            found.setdefault(item.name, []).append(quoting.event(item))
+    for pod in case.now.pods:
+        if pod.role == "worker" and pod.deleting_since:
+            said = Evidence(object=f"pod {pod.name}", text="Terminating", at=pod.deleting_since)
+            found.setdefault(pod.name, []).append(said)
+    before = case.earlier
+    for pod in before.workers() if before else ():
+        if before and pod.name not in there:
+            said = Evidence(object=f"pod {pod.name}", text=f"was there at {before.taken_at}, is gone")
+            found.setdefault(pod.name, []).append(said)
+    return found
+
+
+def _deleted(case: Case, names: list[str], signs: dict[str, list[Evidence]]) -> Finding:
+    evidence = tuple(item for name in names for item in signs[name])[:4]
+    dead = _dead_nodes(case)
+    which = f"Worker pod {names[0]}" if len(names) == 1 else f"{len(names)} worker pods ({quoting.listed(names)})"
+    since = quoting.earliest(evidence)
+    said = f'; Ray says of its node: "{quoting.clip(dead[0].why, 120)}"' if dead and dead[0].why else ""
+    back = case.missing_pods()
+    return Finding(
+        id="worker-pod-lost",
+        title="A worker pod was deleted",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"{which} of RayCluster {case.now.name} was deleted{f' at {since}' if since else ''} and is gone"
+            f"{said}; {f'{back} pods are missing' if back else 'a replacement was made'}"
+        ),
+        next_step="see who deleted it (drain, preemption, a person); training goes on from its last checkpoint",
+        decision=_decision(case),
+        objects=tuple(f"pod/{name}" for name in names),
+        evidence=(*evidence, *(_quote(item) for item in dead[:1])),
+        since=since,
+    )
+
+
+def _scaled_down(case: Case, names: list[str], told: list[Event], signs: dict[str, list[Evidence]]) -> Finding:
+    evidence = (quoting.event(told[-1]), *(item for name in names for item in signs[name]))[:4]
+    return Finding(
+        id="workers-scaled-down",
+        title="Worker pods were scaled down",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"Worker pods {quoting.listed(names)} of RayCluster {case.now.name} were scaled down at "
+            f"{told[-1].last_at}: {quoting.clip(told[-1].message, 200)}"
+        ),
+        next_step="see who lowered replicas (a person, the autoscaler); set minReplicas to what the training needs",
+        decision=_decision(case),
+        objects=tuple(f"pod/{name}" for name in names),
+        evidence=evidence,
+        since=quoting.earliest(evidence),
+    )
+
+
+def _dead_nodes(case: Case) -> list[RayNode]:
+    return [item for item in (case.now.ray.nodes if case.now.ray else ()) if item.state == "DEAD"]
+
+
+def _quote(item: RayNode) -> Evidence:
+    return Evidence(
+        object=f"Ray node {item.id[:8]} ({item.ip})", text=f"DEAD: {quoting.clip(item.why)}", at=item.ended_at
+    )
+
+
+def _dead_in_ray(case: Case) -> Iterable[Finding]:
+    """The Ray node died, its pod did not even restart a container: the fault is Ray's own."""
+    for dead in _dead_nodes(case):
+        pod = next(
+            (it for it in case.pods if it.name == dead.pod or (not dead.pod and it.ip and it.ip == dead.ip)), None
+        )
+        main = next((item for item in pod.containers if not item.init), None) if pod else None
+        if pod is None or main is None or main.state != "running" or not main.started_at or not dead.ended_at:
+            continue
+        if main.started_at > dead.ended_at or (pod.created_at or "") > dead.ended_at:
+            continue
+        yield Finding(
+            id="ray-node-dead",
+            title="A Ray node died in a living pod",
+            layer=Layer.RAY,
+            summary=(
+                f"Ray node {dead.id[:8]} of pod {pod.name} died at {dead.ended_at}, while the pod ran on without a "
+                f"restart: {quoting.clip(dead.why, 300) or 'Ray gives no reason'}"
+            ),
+            next_step="read raylet.out of that pod (memory, overload, lost heartbeats)",
+            decision=_decision(case),
+            objects=quoting.objects([pod]),
+            evidence=(_quote(dead),),
+            since=dead.ended_at,
+        )
+
+
+RULES = (
+    Rule(ids=("worker-pod-lost", "workers-scaled-down"), depth=Depth.CONTAINER, check=_lost),
+    Rule(ids=("ray-node-dead",), depth=Depth.CLUSTER, check=_dead_in_ray),
+)
