@@ -105,8 +105,13 @@ class Depth(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A question to a Case. ``ids`` are the findings it can give; it gives none when a deciding fact is missing."""
+    """A question to a Case. ``ids`` are the findings it can give; it gives none when a deciding fact is missing.
+
+    ``ends_jobs``: what it finds ends a running job by itself. The rest of Kubernetes' faults end one only when the job
+    is stuck for them: it may well do without the pod that cannot come.
+    """
 
     ids: tuple[str, ...]
     depth: Depth
     check: Callable[[Case], Iterable[Finding]]
+    ends_jobs: bool = False

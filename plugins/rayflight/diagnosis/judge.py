@@ -28,11 +28,15 @@ def diagnose(
     previous: Snapshot | None = None,
     session: str | None = None,
     submission: str | None = None,
+    log_tail: Sequence[str] = (),
     rules: Sequence[Rule] = RULES,
 ) -> Diagnosis:
-    """Judge one snapshot. ``previous`` is an earlier one; ``session`` and ``submission`` were noted at submit."""
-    case = Case(now=snapshot, before=previous, session=session, submission=submission)
-    found = [(rule.depth, finding) for rule in rules for finding in rule.check(case)]
+    """Judge one snapshot. ``previous`` is an earlier one; ``session`` and ``submission`` were noted at submit.
+
+    ``log_tail`` are the last lines of the submission's driver log.
+    """
+    case = Case(now=_with_log(snapshot, submission, log_tail), before=previous, session=session, submission=submission)
+    found = _found(case, rules)
     linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
     ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
     gaps = tuple(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
@@ -41,6 +45,26 @@ def diagnose(
         return Diagnosis(verdict="unknown" if facts else "healthy", gaps=gaps, facts=facts)
     findings = [finding for _, finding in ranked]
     return Diagnosis(verdict="cause", cause=findings[0], consequences=tuple(findings[1:]), gaps=gaps, facts=facts)
+
+
+def _with_log(snapshot: Snapshot, submission: str | None, lines: Sequence[str]) -> Snapshot:
+    if submission is None or not lines:
+        return snapshot
+    return replace(snapshot, logs={**snapshot.logs, f"driver/{submission}": "\n".join(lines)})
+
+
+def _found(case: Case, rules: Sequence[Rule]) -> list[Deep]:
+    """All findings. While the noted job runs, a fault of Kubernetes ends it only if the job is stuck for it."""
+    found = [(rule, finding) for rule in rules for finding in rule.check(case)]
+    job = case.job if case.submission is not None else None
+    stuck = any(rule.depth is Depth.JOB for rule, _ in found)
+    if job is None or job.status.ended or stuck:
+        return [(rule.depth, finding) for rule, finding in found]
+    return [(rule.depth, finding if rule.ends_jobs else _waited(finding)) for rule, finding in found]
+
+
+def _waited(finding: Finding) -> Finding:
+    return replace(finding, decision=Decision.WAIT, retry_after=None)
 
 
 def decisive(diagnosis: Diagnosis) -> tuple[Finding, ...]:

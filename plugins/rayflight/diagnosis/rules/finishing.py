@@ -19,8 +19,7 @@ from rayflight.snapshot.readiness import map_pods
 
 Amounts = Mapping[str, float]
 
-# Ray Train makes a new placement group every 30 to 60 s while it retries: longer would never come.
-_SETTLED = 15.0
+_SETTLED = 2.0  # seconds: a group is PENDING for a moment also when all is well
 _REFUSED = 30.0  # seconds; the operator has tried some six times by then
 _WAITING = ("PENDING", "RESCHEDULING")
 _DEMAND = re.compile(
@@ -32,17 +31,33 @@ def _check(case: Case) -> Iterable[Finding]:
     job = case.job
     if job is None or job.status.ended or case.now.ray is None or not case.can_see("ray.nodes", "pods"):
         return
+    nodes = case.now.ray.alive()
+    group, demand = _stuck_group(case, job, nodes), _stuck_demand(case, nodes)
+    if not group and not demand:
+        return
     why = _nothing_comes(case)
     if not why:
-        return
-    nodes = case.now.ray.alive()
-    group = _stuck_group(case, job, nodes)
-    if group:
+        yield _waits(job, group, demand)
+    elif group:
         yield _group_finding(job, group, nodes, why)
-        return
-    demand = _stuck_demand(case, nodes)
-    if demand:
+    elif demand:
         yield _demand_finding(job, demand, nodes, why)
+
+
+def _waits(job: Job, group: PlacementGroup | None, demand: Amounts | None) -> Finding:
+    """Pods may still come: Kubernetes knows whether they do."""
+    need = _total(group.bundles) if group else demand or {}
+    return Finding(
+        id="job-waits-for-pods",
+        title="The job waits for Ray nodes",
+        layer=Layer.RAY,
+        summary=f"Submission {job.id} is {job.status} and waits for {_shown(need)}, more than the ALIVE Ray nodes offer",
+        next_step="wait for the pods that are on their way",
+        decision=Decision.WAIT,
+        objects=(f"submission/{job.id}",),
+        evidence=(Evidence(object="Ray", text=f"waits for {_shown(need)}", at=group.since if group else None),),
+        since=group.since if group else None,
+    )
 
 
 def _nothing_comes(case: Case) -> str:
@@ -130,10 +145,7 @@ def _amounts(text: str) -> Amounts:
 
 
 def _group_finding(job: Job, group: PlacementGroup, nodes: Sequence[RayNode], why: str) -> Finding:
-    need: dict[str, float] = {}
-    for bundle in group.bundles:
-        for name, amount in bundle.items():
-            need[name] = need.get(name, 0.0) + amount
+    need = _total(group.bundles)
     return Finding(
         id="job-cannot-finish",
         title="The job waits for what can never come",
@@ -170,6 +182,14 @@ def _demand_finding(job: Job, need: Amounts, nodes: Sequence[RayNode], why: str)
     )
 
 
+def _total(bundles: Sequence[Amounts]) -> Amounts:
+    need: dict[str, float] = {}
+    for bundle in bundles:
+        for name, amount in bundle.items():
+            need[name] = need.get(name, 0.0) + amount
+    return need
+
+
 def _offer(nodes: Sequence[RayNode], need: Amounts) -> Amounts:
     return {name: sum(node.resources.get(name, 0.0) for node in nodes) for name in need}
 
@@ -179,5 +199,10 @@ def _shown(amounts: Amounts) -> str:
 
 
 RULES = (
-    Rule(ids=("job-cannot-finish", "entrypoint-exceeds-nodes", "demand-exceeds-nodes"), depth=Depth.JOB, check=_check),
+    Rule(
+        ids=("job-cannot-finish", "job-waits-for-pods", "entrypoint-exceeds-nodes", "demand-exceeds-nodes"),
+        depth=Depth.JOB,
+        check=_check,
+        ends_jobs=True,
+    ),
 )

@@ -149,8 +149,8 @@ def _gone(case: Case) -> Iterable[Finding]:
 
 
 RULES = (
-    Rule(ids=("cluster-gone",), depth=Depth.NODE, check=_gone),
-    Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost),
-    Rule(ids=("head-container-restarted",), depth=Depth.CONTAINER, check=_restarted),
-    Rule(ids=("ray-session-changed",), depth=Depth.CLUSTER, check=_session),
+    Rule(ids=("cluster-gone",), depth=Depth.NODE, check=_gone, ends_jobs=True),
+    Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost, ends_jobs=True),
+    Rule(ids=("head-container-restarted",), depth=Depth.CONTAINER, check=_restarted, ends_jobs=True),
+    Rule(ids=("ray-session-changed",), depth=Depth.CLUSTER, check=_session, ends_jobs=True),
 )

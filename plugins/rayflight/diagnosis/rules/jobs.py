@@ -249,6 +249,6 @@ def _unknown_to_ray(case: Case) -> Iterable[Finding]:
 
 _EXITS = ("entrypoint-failed", "entrypoint-not-found", "driver-killed", "job-stopped")
 RULES = (
-    Rule(ids=(*dict.fromkeys(kind.id for kind in _KINDS), *_EXITS), depth=Depth.JOB, check=_check),
-    Rule(ids=("submission-deleted",), depth=Depth.JOB, check=_unknown_to_ray),
+    Rule(ids=(*dict.fromkeys(kind.id for kind in _KINDS), *_EXITS), depth=Depth.JOB, check=_check, ends_jobs=True),
+    Rule(ids=("submission-deleted",), depth=Depth.JOB, check=_unknown_to_ray, ends_jobs=True),
 )

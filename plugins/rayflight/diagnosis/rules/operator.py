@@ -64,8 +64,8 @@ def _absent(case: Case) -> Iterable[Finding]:
         title="No KubeRay operator works on this cluster",
         layer=Layer.KUBERNETES,
         summary=(
-            f"RayCluster {cluster.namespace}/{cluster.name} was created at {cluster.created_at}, and nobody touched it: "
-            "no status, no event, no pod. The KubeRay operator does not run or does not watch this namespace"
+            f"RayCluster {cluster.namespace}/{cluster.name} was created at {cluster.created_at}, and nobody touched "
+            "it: no status, no event, no pod. The KubeRay operator does not run or does not watch this namespace"
         ),
         next_step="check the operator's pod and its --watch-namespace; once it works, try again",
         decision=Decision.RETRY_AFTER,
