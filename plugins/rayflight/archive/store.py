@@ -101,7 +101,10 @@ class Archive:
         path = self._at(folder)
         try:
             return sorted(item.name for item in path.iterdir())
-        except FileNotFoundError:
+        except (
+            FileNotFoundError,
+            NotADirectoryError,
+        ):  # Airflow's ObjectStoragePath says the latter of a missing folder
             return []
 
     def _remove(self, name: str) -> None:
