@@ -168,8 +168,12 @@ class AirflowClient:
     def failure(self, run: Run, task: Task) -> str:
         """What the exception that ended this try said; the chain of its causes is left to the log."""
         for event in reversed(self._log_events(run, task.task_id, task.map_index, max(task.try_number, 1))):
-            details = event.get("error_detail") if isinstance(event, Mapping) else None
-            if details:
+            if not isinstance(event, Mapping):
+                continue
+            if event["event"].startswith("Trigger failed"):  # the trigger itself broke: the task knows only that it did
+                return str(event["event"].strip().splitlines()[-1])
+            details = event.get("error_detail")
+            if details and details[0]["exc_type"] != "TaskDeferralError":
                 return f"{details[0]['exc_type']}: {details[0]['exc_value']}"
         return "the log holds no exception"
 
