@@ -39,25 +39,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Airflow is healthy after {airflow.seconds_to_start:.1f} s: {airflow.home.url}", flush=True)
         if options.keep:
             print(f"  sign in as admin with {airflow.home.passwords['admin']}", flush=True)
-        code = fly(airflow, Cluster(place.kubeconfig), options.dag, _conf(options, place))
+        code = fly(airflow, Cluster(place.kubeconfig), options.dag, conf(options, place))
         print(f"{time.monotonic() - began:.0f} s in all", flush=True)
         if options.keep:
             _hold(airflow, place)
     return code
 
 
-def fly(airflow: Airflow, cluster: Cluster, dag_id: str, conf: dict[str, Any]) -> int:
+def fly(airflow: Airflow, cluster: Cluster, dag_id: str, form: dict[str, Any]) -> int:
     """One run from trigger to judgement."""
     client = airflow.client
     client.wait_for_dag(dag_id)
-    run = client.trigger(dag_id, conf)
+    run = client.trigger(dag_id, form)
     view = FlightView(client, run)
-    view.say(f"run {run.run_id} of {dag_id} triggered with {json.dumps(conf)}")
+    view.say(f"run {run.run_id} of {dag_id} triggered with {json.dumps(form)}")
     state = view.follow()
     print(f"\n{view.stages()}\n", flush=True)
     problems = [] if state == "success" else [f"the run ended {state}: {view.cause()}"]
-    problems += _judge_training(client.xcom(run, f"{GROUP}.train"))
-    problems += _tell_landing(client.xcom(run, f"{GROUP}.tear_down"))
+    problems += judge_training(client.xcom(run, f"{GROUP}.train"))
+    problems += tell_landing(client.xcom(run, f"{GROUP}.tear_down"))
     problems += [f"left on the cluster: {thing}" for thing in cluster.owned_by(run, INSTANCE)]
     _tell_archive(airflow, run)
     if problems:
@@ -66,14 +66,16 @@ def fly(airflow: Airflow, cluster: Cluster, dag_id: str, conf: dict[str, Any]) -
     return 0
 
 
-def _judge_training(trained: dict[str, Any] | None) -> list[str]:
+def judge_training(trained: dict[str, Any] | None) -> list[str]:
+    """Tell the result of the training; what is wrong with it."""
     if trained is None:
         return ["the training has no result"]
     print(f"training  submission {trained['submission_id']}: {trained['status']}, metrics {trained.get('metrics')}")
     return [] if trained["status"] == "SUCCEEDED" else [f"the training ended {trained['status']}"]
 
 
-def _tell_landing(landed: dict[str, Any] | None) -> list[str]:
+def tell_landing(landed: dict[str, Any] | None) -> list[str]:
+    """Tell the proof of the teardown; what is wrong with it."""
     if landed is None:
         return ["the teardown has no result"]
     print(f"GPUs held {landed['gpu_seconds']:.1f} GPU-seconds; clusters {', '.join(landed['clusters']) or 'none'}")
@@ -89,9 +91,10 @@ def _tell_archive(airflow: Airflow, run: Run) -> None:
         print(f"          missing: {gap}")
 
 
-def _conf(options: argparse.Namespace, place: Place) -> dict[str, Any]:
-    conf = {"image": place.image, "shape": options.shape}
-    return conf | {key: json.loads(value) for key, _, value in (item.partition("=") for item in options.set)}
+def conf(options: argparse.Namespace, place: Place) -> dict[str, Any]:
+    """What fills the trigger form."""
+    form = {"image": place.image, "shape": options.shape}
+    return form | {key: json.loads(value) for key, _, value in (item.partition("=") for item in options.set)}
 
 
 @contextmanager
