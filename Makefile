@@ -9,7 +9,7 @@ CODE := plugins testbed dags dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help venv check format test test-api test-kube test-full demo-kube bench-lifecycle bench-import lock clean
+.PHONY: help venv check format test test-api test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -44,11 +44,15 @@ test: venv ## unit and Airflow tests, no cluster
 test-api: venv ## tests against a real etcd and API server (seconds to start, Go needed for the first build)
 	$(BIN)/pytest tests/api
 
+test-ray: venv ## the Ray Jobs client and the probe against a real Ray on this machine (Linux, root)
+	$(BIN)/pytest tests/ray
+
 test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux, root, Go)
 	$(BIN)/pytest -m "not full" tests/api tests/airflow_real tests/kube
 
 test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
+	$(BIN)/pytest tests/ray
 
 demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=... (more: ARGS=--help)
 	$(BIN)/python -m dev.demo_kube $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)") $(ARGS)
