@@ -54,7 +54,8 @@ KUBERNETES = Program(
     "kubernetes", ("./cmd/kube", "./cmd/etcd", "./cmd/kubectl"), None, _VERSION_FLAGS, "about 4 to 9 minutes"
 )
 COREDNS = Program("coredns", (".",), "coredns", "", "about 1 minute")
-DEVICE_PLUGIN = Program("deviceplugin", (".",), "deviceplugin", "", "seconds")
+# Two programs in one folder: deviceplugin and pause (the program of the pause image).
+DEVICE_PLUGIN = Program("deviceplugin", (".", "./cmd/pause"), None, "", "seconds")
 
 
 def kuberay(version: str) -> Program:
@@ -119,11 +120,16 @@ def ensure_crds(version: str, cache: Path) -> Path:
 
 
 @contextmanager
-def exclusively(lock: Path) -> Iterator[None]:
+def exclusively(lock: Path, say: Say | None = None) -> Iterator[None]:
     """Hold a lock file; the kernel releases it when this process dies, however it dies."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if say is not None:
+                say("waiting for another testbed command to finish")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

@@ -74,7 +74,7 @@ def _is_api_only(options: argparse.Namespace) -> bool:
 
 def _up(options: argparse.Namespace, layout: Layout) -> int:
     say = Clock()
-    with build.exclusively(layout.lock):
+    with build.exclusively(layout.lock, say):
         if _is_api_only(options):
             api.start(layout, options.kuberay, say)
         else:
@@ -85,7 +85,7 @@ def _up(options: argparse.Namespace, layout: Layout) -> int:
 
 def _down(options: argparse.Namespace, layout: Layout) -> int:
     say = Clock()
-    with build.exclusively(layout.lock):
+    with build.exclusively(layout.lock, say):
         if _is_api_only(options):
             api.stop(layout)
             say("down")

@@ -45,8 +45,8 @@ def require_possible() -> None:
         raise Unsupported(f"the testbed runs containers of its own and needs Linux; this is {platform.system()}")
     if os.geteuid() != 0:
         raise Unsupported("the testbed makes network bridges and containers and needs root; `up --api-only` does not")
-    if not Path("/sys/fs/cgroup").is_dir():
-        raise Unsupported("the testbed needs cgroups mounted at /sys/fs/cgroup, and there are none")
+    if not host.has_cgroups():
+        raise Unsupported("the testbed needs cgroups mounted below /sys/fs/cgroup, and there are none")
 
 
 def up(layout: Layout, kuberay: str, say: Say) -> None:
@@ -63,9 +63,12 @@ def up(layout: Layout, kuberay: str, say: Say) -> None:
     first = not layout.facts.exists()
     if first:
         network.require_free()
+        _require_layerable(layout)
         host.remember(layout.host_before)
-    facts = Facts.load(layout.facts) or Facts.choose(kuberay, network.API_PORT)
+    facts = Facts.load(layout.facts) or Facts.choose(kuberay, network.API_PORT, material.images.name)
     facts.save(layout.facts)
+    if facts.images != material.images.name:
+        say("the images were made anew since the nodes started: `down` and `up` bring them in")
     network.set_up(len(nodes.NODES))
     authority = Authority(layout.pki)
     client = _start(layout, processes, material, facts, authority, say)
@@ -155,6 +158,16 @@ def _require_same_version(layout: Layout, processes: Processes, kuberay: str) ->
     facts = Facts.load(layout.facts)
     if facts is not None and processes.pid("kube-apiserver") is not None:
         facts.require(kuberay)
+
+
+def _require_layerable(layout: Layout) -> None:
+    """Container file systems are overlays, and the kernel does not stack those on each other."""
+    folder = next(parent for parent in (layout.state, *layout.state.parents) if parent.exists())
+    if host.file_system(folder) == "overlay":
+        raise TestbedError(
+            f"{folder} lies on an overlay file system (a container's?), on which no container can be layered; "
+            "set RAYFLIGHT_TESTBED_STATE to a folder on a real disk or a volume"
+        )
 
 
 def _start(

@@ -16,11 +16,12 @@ class Facts:
     etcd_port: int
     etcd_peer_port: int
     api_port: int
+    images: str = ""  # the store that the nodes were started with
 
     @classmethod
-    def choose(cls, kuberay: str, api_port: int | None = None) -> "Facts":
+    def choose(cls, kuberay: str, api_port: int | None = None, images: str = "") -> "Facts":
         """Free loopback ports; the API port too unless it is fixed."""
-        return cls(kuberay, free_port(), free_port(), api_port or free_port())
+        return cls(kuberay, free_port(), free_port(), api_port or free_port(), images)
 
     @classmethod
     def load(cls, path: Path) -> "Facts | None":

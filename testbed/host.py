@@ -116,12 +116,26 @@ def make_cgroup(node: str) -> str:
     for root in _cgroup_roots():
         for folder in (root, root / node):
             folder.mkdir(exist_ok=True)
+            if _is_cgroup_v2():
+                _delegate(folder.parent)
             # A cgroup v1 cpuset starts empty and takes no process before both are set.
             for setting in ("cpuset.cpus", "cpuset.mems"):
                 own, parent = folder / setting, folder.parent / setting
                 if own.exists() and parent.exists() and not own.read_text().strip():
                     own.write_text(parent.read_text())
     return f"/{CGROUP}/{node}"
+
+
+def has_cgroups() -> bool:
+    return any(_cgroup_roots())
+
+
+def file_system(folder: Path) -> str:
+    """Type of the file system a folder lies on, such as ext4."""
+    rows = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    above = [row for row in rows if folder.is_relative_to(row[4])]
+    deepest = max(above, key=lambda row: len(Path(row[4]).parts))
+    return deepest[deepest.index("-") + 1]
 
 
 def remove_links() -> None:
@@ -183,10 +197,19 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _delegate(folder: Path) -> None:
+    """A cgroup v2 folder passes a controller on only when told to."""
+    wanted = (folder / "cgroup.controllers").read_text().split()
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
+
+
+def _is_cgroup_v2() -> bool:
+    return Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
 def _cgroup_roots() -> Iterator[Path]:
-    base = Path("/sys/fs/cgroup")
-    if (base / "cgroup.controllers").exists():
-        yield base / CGROUP
+    if _is_cgroup_v2():
+        yield Path("/sys/fs/cgroup") / CGROUP
         return
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields = line.split()

@@ -49,8 +49,8 @@ def _present(proof: str) -> bool:
 
 
 def _apt(*arguments: str) -> None:
-    # Packages with a service must not start it: the testbed runs its own containerd, and the host gets no new daemon.
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    # Packages with a service must not start it now: the testbed runs a containerd of its own.
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1", "SYSTEMD_OFFLINE": "1"}
     done = subprocess.run(["apt-get", "-q", *arguments], env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         detail = (done.stderr or done.stdout).strip()[-600:]
