@@ -61,9 +61,11 @@ class Observer:
         quotas, claims, services, foreign = await asyncio.gather(
             self._recent(QUOTAS, namespace),
             self._recent(CLAIMS, namespace),
-            self._recent(SERVICES, namespace, f"{CLUSTER_LABEL}={self._ref.name}"),
+            self._recent(SERVICES, namespace, CLUSTER_LABEL),  # of all clusters: one list serves all who wait here
             self._foreign(pods),
         )
+        if "items" in services:
+            services["items"] = [item for item in services["items"] if _cluster_of(item) == self._ref.name]
         raw |= {"resourcequotas": quotas, "persistentvolumeclaims": claims, "services": services}
         raw["foreign_pods"] = foreign
         if "items" in raw["events"]:
@@ -106,6 +108,10 @@ def claim_names(pods: Sequence[JsonObject]) -> frozenset[str]:
     volumes = (volume for pod in pods for volume in (pod.get("spec") or {}).get("volumes") or ())
     named = ((volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes)
     return frozenset(str(name) for name in named if name)
+
+
+def _cluster_of(item: JsonObject) -> str:
+    return str((item["metadata"].get("labels") or {}).get(CLUSTER_LABEL, ""))
 
 
 def _is_running_head(pod: JsonObject) -> bool:

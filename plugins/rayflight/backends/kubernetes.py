@@ -77,7 +77,7 @@ class KubernetesBackend:
         try:
             await self._client.patch(RAYCLUSTERS, ref.name, body, ref.namespace)
         except (Conflict, RequestRejected) as error:
-            if error.status not in (404, 409, 422):
+            if error.status != 404 and "uid" not in error.why.lower():
                 raise
             raise ClusterGone(
                 "Cannot annotate the cluster:", which=str(ref), why="it is gone, or another one has its name"
