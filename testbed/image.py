@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -141,11 +140,9 @@ def _fill_ray(fresh: Path, scratch: Path, log: Path, say: Say) -> None:
     image_tar.write_docker_archive(fresh, root, RAY_CONFIG, keeps)
 
 
-def _fill_pause(fresh: Path, scratch: Path, log: Path, say: Say) -> None:
-    say("building the pause image")
+def _fill_pause(fresh: Path, scratch: Path, _log: Path, say: Say) -> None:
+    program = build.ensure(build.DEVICE_PLUGIN, fresh.parent.parent, say) / "pause"
     root = scratch / "rootfs"
     root.mkdir()
-    environment = {"CGO_ENABLED": "0", "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -trimpath".strip()}
-    command = ["go", "build", "-C", str(PAUSE_SOURCE), "-ldflags", "-s -w", "-o", str(root / "pause"), "."]
-    image_rootfs.run(command, log, "build the pause program (Go)", environment)
+    shutil.copy(program, root / "pause")
     image_tar.write_docker_archive(fresh, root, PAUSE_CONFIG)

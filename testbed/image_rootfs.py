@@ -25,6 +25,12 @@ UV_VERSION = "0.13.9"
 # wget: KubeRay's probes; procps: Ray's own scripts; iproute2 and curl: for people in a shell.
 PACKAGES = ("ca-certificates", "curl", "iproute2", "procps", "python3-torch", "wget")
 REQUIREMENTS = (f"ray[default,train]=={RAY_VERSION}",)
+# Every step in the new root dies with this process, its children and mounts with it, also on kill -9:
+# otherwise an orphaned debootstrap would write into the next attempt.
+CONTAINED = (
+    *("setpriv", "--pdeathsig", "KILL", "--"),
+    *("unshare", "--pid", "--fork", "--kill-child", "--mount", "--propagation", "private", "--mount-proc"),
+)
 DIST_PACKAGES = f"usr/local/lib/python{PYTHON}/dist-packages"
 
 
@@ -36,17 +42,21 @@ def make_rootfs(root: Path, cache: Path, log: Path, say: Say) -> None:
     _install_ray(root, cache, log)
     say("Ray image: compiling Python files, so that no pod has to")
     compile_all = f"import compileall; compileall.compile_dir('/{DIST_PACKAGES}', quiet=2, workers=0)"
-    run(["chroot", str(root), "/usr/bin/python3", "-c", compile_all], log, "compile Ray's Python files")
+    run([*CONTAINED, "chroot", str(root), "/usr/bin/python3", "-c", compile_all], log, "compile Ray's Python files")
     check = "import ray.train, torch.distributed as d; print(ray.__version__, d.is_gloo_available())"
-    run(["chroot", str(root), "/usr/bin/python3", "-c", check], log, "import Ray and PyTorch inside the image")
+    run(
+        [*CONTAINED, "chroot", str(root), "/usr/bin/python3", "-c", check],
+        log,
+        "import Ray and PyTorch inside the image",
+    )
 
 
 def _debootstrap(root: Path, log: Path) -> None:
-    if not shutil.which("debootstrap"):
+    if shutil.which("debootstrap", path=_path()) is None:
         raise TestbedError("debootstrap is not installed; apt-get install debootstrap, then run it again")
     mirror = debian_mirror(_apt_sites())
     command = [
-        *("unshare", "--mount", "--propagation", "private"),  # what it mounts goes with it, also after kill -9
+        *CONTAINED,
         *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
         *(SUITE, str(root), *([mirror, *_script(root.parent)] if mirror else [])),
     ]
@@ -97,7 +107,7 @@ def _apt_proxy() -> dict[str, str]:
 
 def _install_ray(root: Path, cache: Path, log: Path) -> None:
     target = root / DIST_PACKAGES
-    command = [find_uv(cache, log), "pip", "install", "--quiet", "--no-config", "--link-mode", "copy"]
+    command = [*CONTAINED, find_uv(cache, log), "pip", "install", "--quiet", "--no-config", "--link-mode", "copy"]
     command += ["--python-version", PYTHON, "--only-binary", ":all:", "--target", str(target), *REQUIREMENTS]
     run(command, log, "uv pip install ray")
     _install_scripts(target / "bin", root / "usr/local/bin")
@@ -149,12 +159,17 @@ def find_uv(cache: Path, log: Path) -> str:
     return str(home / "bin/uv")
 
 
+def _path() -> str:
+    """PATH with the folders of root's tools, which `su` without a dash leaves out."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
 def run(command: Sequence[str], log: Path, step: str, environment: Mapping[str, str] | None = None) -> None:
     """Run one step with its output in `log`; a failure names the step and shows the end of the log."""
     with log.open("ab") as output:
         output.write(f"== {step}\n".encode())
         output.flush()
-        env = {**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})}
+        env = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _path(), **(environment or {})}
         try:
             done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=env, check=False)
         except FileNotFoundError as missing:
