@@ -20,8 +20,7 @@ from rayflight.lifecycle.submission import NUMBER, TASK, mine, submission_id
 from rayflight.rayjobs.probe import probe_entrypoint, probe_package, probe_result
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.specs import ClusterSpec
-from rayflight.states import Verdict
-from rayflight.verification import diagnosis_from_checks, verify_all
+from rayflight.verification import blocking, diagnosis_from_checks, verify_all
 
 _POLL = 0.5  # seconds; the Jobs API has no watch
 _PODS_READY = timedelta(seconds=30)  # Ray says ALIVE about 6 s before Kubernetes says Ready
@@ -39,7 +38,7 @@ class Verification:
 
 
 async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: datetime) -> Verification:
-    """Raises VerificationFailed with all rows, of which at least one failed or could not be observed."""
+    """Raises VerificationFailed with all rows when one failed, or could not be seen where it had to be."""
     api = tools.backend.jobs(ref)
     _, session = await api.version()
     job = await _probe(tools, flight, ref, api)
@@ -48,7 +47,7 @@ async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: dat
     snapshot = await _settled(tools, ref)
     checks = verify_all(flight.cluster_spec, snapshot, probe_result(log), probe_log=log[-2000:])
     await _keep(tools, flight, ref, checks)
-    failed = [check for check in checks if check.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    failed = blocking(checks)
     if failed:
         raise VerificationFailed(
             f"Verification failed in {len(failed)} of {len(checks)} checks",

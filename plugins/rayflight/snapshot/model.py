@@ -330,7 +330,8 @@ class Snapshot:
 
     A kind that could not be read is empty and named in ``gaps``. ``foreign_pods`` are all other pods on
     ``nodes``: who holds what ours wait for. ``logs`` are the last lines of logs, by ``POD/CONTAINER``,
-    ``POD/CONTAINER/previous`` or ``driver/SUBMISSION``.
+    ``POD/CONTAINER/previous`` or ``driver/SUBMISSION``. ``backend`` says where it runs: what has no meaning there is
+    "not applicable" to a verification.
     """
 
     namespace: str
@@ -347,6 +348,7 @@ class Snapshot:
     ray: Ray | None = None
     logs: Strings = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    backend: str = "kubernetes"
 
     @property
     def head(self) -> Pod | None:

@@ -1,1 +1,31 @@
-"""From (spec, snapshot) to checks. Pure: no I/O, no clock; what could not be observed is unknown, never passed."""
+"""From (spec, snapshot, probe) to checks. Pure: no I/O, no clock; what could not be seen is unknown, never passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rayflight.findings import Check
+from rayflight.snapshot.model import Snapshot
+from rayflight.specs import ClusterSpec
+from rayflight.verification.gpu_resources import level3
+from rayflight.verification.job_submission import level4
+from rayflight.verification.kubernetes_objects import level1
+from rayflight.verification.outcome import blocking, diagnosis_from_checks
+from rayflight.verification.probed import Probed
+from rayflight.verification.ray_state import level2
+
+__all__ = ["blocking", "diagnosis_from_checks", "level1", "level2", "level3", "level4", "verify_all"]
+
+
+def verify_all(
+    spec: ClusterSpec, snapshot: Snapshot, result: Mapping[str, Any] | None, *, probe_log: str = ""
+) -> tuple[Check, ...]:
+    """All four verifications, in their order. ``result`` is what the probe printed, None when it gave none."""
+    probed = Probed(result) if result is not None else None
+    return (
+        *level1(spec, snapshot),
+        *level2(spec, snapshot),
+        *level3(spec, snapshot, probed or Probed({})),
+        *level4(spec, probed, probe_log),
+    )

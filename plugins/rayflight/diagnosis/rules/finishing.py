@@ -51,7 +51,7 @@ def _waits(job: Job, group: PlacementGroup | None, demand: Amounts | None) -> Fi
         id="job-waits-for-pods",
         title="The job waits for Ray nodes",
         layer=Layer.RAY,
-        summary=f"Submission {job.id} is {job.status} and waits for {_shown(need)}, more than the ALIVE Ray nodes offer",
+        summary=f"Submission {job.id} is {job.status} and waits for {_shown(need)}, which no ALIVE Ray node can give",
         next_step="wait for the pods that are on their way",
         decision=Decision.WAIT,
         objects=(f"submission/{job.id}",),

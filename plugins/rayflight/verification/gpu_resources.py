@@ -1,0 +1,186 @@
+"""Level 3: what the pod was given, what Ray offers and what the container really sees are the same GPUs. Pure.
+
+``num-gpus`` is a claim; only a rank inside the worker pod has seen the device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rayflight.findings import Check
+from rayflight.snapshot import capacity
+from rayflight.snapshot.model import Pod, RayNode, Snapshot, quantity
+from rayflight.snapshot.readiness import map_pods
+from rayflight.specs import ClusterSpec
+from rayflight.verification.probed import Answers, Probed, devices_of, rank_named, uuids_of
+from rayflight.verification.rows import Row, counted, gib, pod_named
+
+_NO_ANSWER = "no rank of the probe answered from this pod"
+
+
+def level3(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> tuple[Check, ...]:
+    """One row per worker pod and question, and those over the whole cluster."""
+    return tuple(_rows(spec, snapshot, probed))
+
+
+def _rows(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> Iterator[Check]:
+    mapped = map_pods(snapshot).candidates
+    seen = {pod.name: probed.of_pod(pod.name, _node_id(mapped.get(pod.name, ()))) for pod in snapshot.workers()}
+    for pod in snapshot.workers():
+        yield _count(pod, mapped.get(pod.name, ()), seen[pod.name], snapshot)
+    for pod in snapshot.workers():
+        yield _real(spec, pod, seen[pod.name])
+        yield _assigned_once(pod, seen[pod.name])
+    for group in spec.groups:
+        yield _alike(
+            group.name, [rank for pod in snapshot.workers(group.name) for rank in seen[pod.name][:1]], snapshot
+        )
+    yield _unique(snapshot, seen)
+    for pod in snapshot.workers():
+        yield _shared_memory(pod, mapped.get(pod.name, ()), seen[pod.name])
+
+
+def _node_id(nodes: Sequence[RayNode]) -> str:
+    return nodes[0].id if len(nodes) == 1 else ""
+
+
+def _count(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
+    """Pod limit = Ray node resource = devices in the container, of what the Kubernetes node has allocatable."""
+    resource = capacity.gpu_resource(capacity.limits(pod))
+    limit = capacity.gpus(capacity.limits(pod))
+    row = Row(
+        id="gpu-count",
+        level=3,
+        subject=pod_named(pod),
+        expected=f"{counted(limit, 'GPU')}: pod limit = Ray resource = devices in the container",
+        next_step="the device plugin or the container runtime gave other devices than the pod's limit",
+        facts={"pod": pod.name, "node": pod.node},
+    )
+    if resource is None:
+        return row.not_applicable("the pod asks for no GPU")
+    if len(nodes) != 1:
+        return row.unknown("the pod is not mapped to one Ray node")
+    if not ranks or ranks[0].get("devices") is None:
+        return row.unknown(_silence(ranks))
+    in_ray = nodes[0].resources.get("GPU", 0.0)
+    devices = len(uuids_of(ranks[0]))
+    allocatable = next(
+        (quantity(node.allocatable.get(resource, "0")) for node in snapshot.nodes if node.name == pod.node), None
+    )
+    text = (
+        f"pod limit {limit:g}, Ray {in_ray:g}, container {devices}, "
+        f"node allocatable {'not readable' if allocatable is None else f'{allocatable:g}'}"
+    )
+    right = limit == in_ray == devices and (allocatable is None or allocatable >= limit)
+    return row.judged(right, text, evidence=str(ranks[0].get("devices_error") or ""))
+
+
+def _silence(ranks: Sequence[Answers]) -> str:
+    return str(ranks[0].get("error") or _NO_ANSWER) if ranks else _NO_ANSWER
+
+
+def _real(spec: ClusterSpec, pod: Pod, ranks: Sequence[Answers]) -> Check:
+    """Simulated GPUs are shown as such wherever GPUs are shown, and never taken for real ones."""
+    row = Row(
+        id="gpu-real",
+        level=3,
+        subject=pod_named(pod),
+        expected="simulated GPUs, as the spec says" if spec.simulated else "real devices",
+        next_step="set `simulated: true` in the spec where GPUs are simulated; never do so for a real pool",
+        facts={"pod": pod.name, "node": pod.node},
+    )
+    if not capacity.gpus(capacity.limits(pod)):
+        return row.not_applicable("the pod asks for no GPU")
+    if not ranks or ranks[0].get("simulated") is None:
+        return row.unknown(_silence(ranks))
+    simulated = bool(ranks[0]["simulated"])
+    named = ", ".join(f"{name} x {count}" for name, count in Counter(_kind(it) for it in devices_of(ranks[0])).items())
+    if simulated and spec.simulated:
+        return row.not_applicable(f"SIMULATED: {named or 'no devices'}")
+    return row.judged(simulated is spec.simulated, f"{'SIMULATED: ' if simulated else ''}{named or 'no devices'}")
+
+
+def _kind(device: Answers) -> str:
+    memory = f" {device['memory_mib']} MiB" if device.get("memory_mib") else ""
+    return f"{device.get('name') or 'unnamed device'}{memory}, driver {device.get('driver') or 'unknown'}"
+
+
+def _assigned_once(pod: Pod, ranks: Sequence[Answers]) -> Check:
+    row = Row(
+        id="gpu-assigned-once",
+        level=3,
+        subject=pod_named(pod),
+        expected="each rank has a GPU of its own",
+        next_step="two ranks would train on one GPU: see num-gpus and CUDA_VISIBLE_DEVICES",
+        facts={"pod": pod.name, "node": pod.node},
+    )
+    if not capacity.gpus(capacity.limits(pod)):
+        return row.not_applicable("the pod asks for no GPU")
+    if not ranks or any(rank.get("gpu_ids") is None for rank in ranks):
+        return row.unknown(_silence([rank for rank in ranks if rank.get("gpu_ids") is None]))
+    given = {rank_named(rank): [str(item) for item in rank["gpu_ids"]] for rank in ranks}
+    every = [item for ids in given.values() for item in ids]
+    right = len(set(every)) == len(every) and all(given.values())
+    return row.judged(right, "; ".join(f"{name}: GPU {', '.join(ids) or 'none'}" for name, ids in given.items()))
+
+
+def _alike(group: str, ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
+    """Ranks of one group go at the pace of the slowest: product, memory and driver should be one."""
+    row = Row(
+        id="gpu-alike",
+        level=3,
+        subject=f"GPUs of group {group}",
+        expected="one product, memory size and driver",
+        next_step="select one GPU product with the group's node selector",
+    )
+    kinds = Counter(_kind(device) for rank in ranks for device in devices_of(rank))
+    if not any(capacity.gpus(capacity.limits(pod)) for pod in snapshot.workers(group)):
+        return row.not_applicable("the group asks for no GPU")
+    if not kinds:
+        return row.unknown("no rank listed a device")
+    return row.judged(len(kinds) == 1, "; ".join(f"{count} x {kind}" for kind, count in kinds.items()))
+
+
+def _unique(snapshot: Snapshot, seen: dict[str, tuple[Answers, ...]]) -> Check:
+    """A container that sees all of its node's devices, or two pods on one device, shows here."""
+    row = Row(
+        id="gpu-uuids-unique",
+        level=3,
+        subject=f"GPUs of {snapshot.name}",
+        expected="every device in one pod only",
+        next_step="the container runtime shows devices that the pod was not given (NVIDIA_VISIBLE_DEVICES=all)",
+    )
+    holders: dict[str, list[str]] = {}
+    for pod, ranks in seen.items():
+        for uuid in uuids_of(ranks[0]) if ranks else ():
+            holders.setdefault(uuid, []).append(pod)
+    if not any(capacity.gpus(capacity.limits(pod)) for pod in snapshot.workers()):
+        return row.not_applicable("no pod asks for a GPU")
+    if not holders:
+        return row.unknown("no rank listed a device")
+    twice = [f"{uuid} in {' and '.join(pods)}" for uuid, pods in holders.items() if len(pods) > 1]
+    return row.judged(not twice, "; ".join(twice) or f"{len(holders)} devices, each in one pod")
+
+
+def _shared_memory(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers]) -> Check:
+    """Ray's object store lives in /dev/shm, and its pages count against the container's memory limit."""
+    row = Row(
+        id="shared-memory",
+        level=3,
+        subject=pod_named(pod),
+        expected="room for Ray's object store in /dev/shm, and for more below the memory limit",
+        next_step="set shm_size, or a smaller object-store-memory, or more memory",
+        facts={"pod": pod.name, "node": pod.node},
+    )
+    if not ranks or ranks[0].get("shm_bytes") is None:
+        return row.unknown(_silence(ranks))
+    shm, limit = float(ranks[0]["shm_bytes"]), ranks[0].get("memory_limit_bytes")
+    store = nodes[0].resources.get("object_store_memory") if len(nodes) == 1 else None
+    text = (
+        f"shared memory {gib(shm)}, object store {gib(store) if store else 'unknown'}, "
+        f"memory limit {gib(float(limit)) if limit else 'none'}"
+    )
+    if store is None:
+        return row.unknown(f"Ray does not say the size of its object store ({text})")
+    return row.judged(shm >= store and (not limit or store < float(limit)), text)

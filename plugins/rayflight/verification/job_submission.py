@@ -1,0 +1,139 @@
+"""Level 4: a small job ran on each bundle, its numbers are right: compute, collective, object store, storage. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rayflight.findings import Check
+from rayflight.specs import ClusterSpec
+from rayflight.verification.probed import Answers, Probed, rank_named
+from rayflight.verification.rows import Row, counted
+
+
+def level4(spec: ClusterSpec, probed: Probed | None, probe_log: str = "") -> tuple[Check, ...]:
+    """``probed`` None means: the probe's job gave no result; its log's tail is then the evidence."""
+    return tuple(_rows(spec, probed, probe_log))
+
+
+def _bundles(spec: ClusterSpec) -> int:
+    return spec.gpus or spec.worker_pods
+
+
+def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Iterator[Check]:
+    yield _ran(spec, probed, probe_log)
+    if probed is None or probed.placement_error:
+        return
+    for rank in probed.ranks:
+        yield _compute(spec, rank)
+    yield _collective(spec, probed.ranks)
+    yield _object_store(probed.ranks)
+    yield _storage(spec, probed.ranks)
+
+
+def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
+    want = _bundles(spec)
+    row = Row(
+        id="probe-ran",
+        level=4,
+        subject="verification job",
+        expected=f"{counted(want, 'bundle')} placed, each with a rank that answers",
+        next_step="read the verification job's driver log",
+    )
+    if probed is None:
+        return row.failed("the job gave no result", evidence=probe_log[-1000:])
+    if probed.placement_error:
+        return row.failed(probed.placement_error)
+    silent = [rank_named(rank) for rank in probed.ranks if rank.get("python") is None]
+    errors = "; ".join(f"{rank_named(rank)}: {rank['error']}" for rank in probed.ranks if rank.get("error"))
+    text = f"{counted(len(probed.ranks), 'rank')} in {probed.seconds.get('total', 0):.1f} s"
+    text += f", silent: {', '.join(silent)}" if silent else ""
+    # An autoscaled cluster may have grown since: more ranks than asked for are no fault.
+    enough = len(probed.ranks) >= want if spec.autoscaler else len(probed.ranks) == want
+    return row.judged(enough and not silent and not errors, text, evidence=errors)
+
+
+def _compute(spec: ClusterSpec, rank: Answers) -> Check:
+    """Allocate, copy, multiply; on a GPU where the pod has one (a simulated GPU computes on the CPU, and says so)."""
+    on_gpu = bool(rank.get("gpu_ids")) and not (spec.simulated and rank.get("simulated"))
+    row = Row(
+        id="compute",
+        level=4,
+        subject=rank_named(rank),
+        expected=f"a product with right numbers on {'its GPU' if on_gpu else 'the CPU'}",
+        next_step="wrong numbers mean a bad device; a CPU in place of the GPU means driver, CUDA or torch do not fit",
+        facts={"pod": rank.get("pod"), "rank": rank.get("rank"), "on_gpu": on_gpu},
+    )
+    found = rank.get("compute")
+    if found is None:
+        return row.failed("no answer", evidence=str(rank.get("error") or ""))
+    device = str(found.get("device") or "unknown")
+    numbers = "right" if found.get("matmul_ok") else f"WRONG by {found.get('max_error')}"
+    right = bool(found.get("matmul_ok")) and (device.startswith("cuda") or not on_gpu)
+    return row.judged(right, f"{device}, {found.get('seconds')} s, numbers {numbers}")
+
+
+def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
+    real = any(rank.get("gpu_ids") for rank in ranks) and not spec.simulated
+    row = Row(
+        id="collective",
+        level=4,
+        subject=f"all-reduce over {counted(len(ranks), 'rank')}",
+        expected=f"the right sum on every rank{', by NCCL' if real else ''}",
+        next_step="look at the ranks without a right sum, then at the network between their nodes",
+    )
+    answers = [(rank, rank.get("collective")) for rank in ranks]
+    wrong = [
+        f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'wrong sum'}"
+        for rank, found in answers
+        if found is None or not found.get("ok") or found.get("world_size") != len(ranks)
+    ]
+    backends = sorted({str(found.get("backend")) for _, found in answers if found})
+    speeds = [found["bandwidth_gbps"] for _, found in answers if found and found.get("bandwidth_gbps") is not None]
+    speed = f", slowest rank {min(speeds):g} Gb/s" if speeds else ""
+    text = f"{', '.join(backends) or 'no backend'}{speed}" + (f"; {'; '.join(wrong)}" if wrong else "")
+    return row.judged(bool(ranks) and not wrong and (not real or backends == ["nccl"]), text)
+
+
+def _object_store(ranks: Sequence[Answers]) -> Check:
+    nodes = {rank.get("ray_node_id") for rank in ranks}
+    row = Row(
+        id="object-store",
+        level=4,
+        subject="object store",
+        expected="each rank reads what was put on another node" if len(nodes) > 1 else "each rank reads what was put",
+        next_step="look at the network between the worker pods (object manager ports)",
+    )
+    wrong = []
+    for rank in ranks:
+        found = rank.get("object_store")
+        if found is None or not found.get("put_get_ok"):
+            wrong.append(f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'other bytes'}")
+        elif len(nodes) > 1 and found.get("from_node") == rank.get("ray_node_id"):
+            wrong.append(f"{rank_named(rank)}: read its own node only")
+    return row.judged(bool(ranks) and not wrong, "; ".join(wrong) or f"{counted(len(nodes), 'node')}, all right")
+
+
+def _storage(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
+    row = Row(
+        id="storage-shared",
+        level=4,
+        subject="storage for checkpoints",
+        expected="each rank writes, all read the same place",
+        next_step="use a ReadWriteMany claim or an object store, mounted in every worker pod with write permission",
+    )
+    if spec.storage is None:
+        return row.not_applicable("the spec names no storage")
+    paths = sorted({str(rank["storage"].get("path")) for rank in ranks if rank.get("storage")})
+    wrong = [
+        f"{rank_named(rank)}: {_storage_fault(rank)}"
+        for rank in ranks
+        if not (rank.get("storage") and rank["storage"].get("wrote") and rank["storage"].get("read_all"))
+    ]
+    return row.judged(bool(ranks) and not wrong, "; ".join(wrong) or ", ".join(paths))
+
+
+def _storage_fault(rank: Answers) -> str:
+    found = rank.get("storage")
+    if not found:
+        return str(rank.get("error") or "no answer")
+    return "could not write" if not found.get("wrote") else "does not see what the others wrote"
