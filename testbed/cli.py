@@ -54,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    # `ip`, `iptables` and others are not on the PATH of every root shell.
+    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
     try:
         return _VERBS[options.verb](options, _layout(options))
     except TestbedError as error:
@@ -107,7 +109,8 @@ def _status(options: argparse.Namespace, layout: Layout) -> int:
     names = processes.names()
     for name in names:
         pid = processes.pid(name)
-        print(f"{name:26} {'runs, pid ' + str(pid) if pid is not None else 'STOPPED'}")
+        how = "PAUSED" if processes.is_paused(name) else "runs"
+        print(f"{name:26} {'STOPPED' if pid is None else f'{how}, pid {pid}'}")
     if not names or all(processes.pid(name) is None for name in names):
         print("the testbed is down; `python -m testbed up` starts it")
         return 3

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import api, build, controlplane, gpu, host, image, imagestore, network, nodes, packages, services
+from testbed import api, build, controlplane, gpu, host, image, imagestore, network, nodes, packages, process, services
 from testbed.client import ApiClient, Json
 from testbed.errors import TestbedError, Unsupported
 from testbed.facts import Facts
@@ -52,6 +52,7 @@ def require_possible() -> None:
 def up(layout: Layout, kuberay: str, say: Say) -> None:
     """Build what is missing, start what does not run, return when nodes, DNS and operator are ready."""
     require_possible()
+    require_alone(layout)
     processes = _processes(layout)
     _require_same_version(layout, processes, kuberay)
     packages.ensure(say)
@@ -60,6 +61,7 @@ def up(layout: Layout, kuberay: str, say: Say) -> None:
         say("clearing away what an earlier testbed left")
         down(layout, say)
     started = time.monotonic()
+    processes.wake()
     first = not layout.facts.exists()
     if first:
         network.require_free()
@@ -74,6 +76,12 @@ def up(layout: Layout, kuberay: str, say: Say) -> None:
     client = _start(layout, processes, material, facts, authority, say)
     wait_ready(processes, client, say)
     say(f"{'started' if first else 'checked'} in {time.monotonic() - started:.1f} s")
+
+
+def require_alone(layout: Layout) -> None:
+    """Bridges, chains and cgroups have one name on a machine, so two testbeds would take each other's down."""
+    for other in process.other_states(layout.state):
+        raise TestbedError(f"another testbed runs on this machine, with RAYFLIGHT_TESTBED_STATE={other}")
 
 
 def prepare(cache: Path, kuberay: str, say: Say) -> Material:
@@ -125,6 +133,7 @@ def unready(client: ApiClient) -> list[str]:
 def down(layout: Layout, say: Say) -> None:
     """Stop everything, undo every change of the host, check that nothing is left, and say so."""
     begun = time.monotonic()
+    require_alone(layout)
     end(_processes(layout).marked(), grace=0)  # containers die with their cgroups; there is nothing to save
     restored = host.restore(layout.host_before)
     # A process that was being started just now can have escaped the first look.
@@ -186,7 +195,7 @@ def _start(
     credentials = services.Credentials(authority, layout, _ADDRESS)
     processes.start(services.controller_manager(binaries, layout, authority, credentials))
     for node in nodes.NODES:
-        _start_kubelet(node, layout, processes, binaries)
+        _start_kubelet(node, layout, processes, material)
     processes.start(services.scheduler(binaries, credentials))
     processes.start(services.proxy(binaries, credentials))
     api.apply_crds(binaries / "kubectl", kubeconfig, client, material.crds)
@@ -195,8 +204,6 @@ def _start(
     processes.start(services.volume_keeper(layout, _ADDRESS))
     processes.start(services.coredns(material.coredns / "coredns", layout, credentials))
     processes.start(services.operator(material.kuberay / "kuberay-operator", credentials))
-    for name in gpu.NODES:
-        processes.start(gpu.device_plugin(material.device_plugin / "deviceplugin", layout, name))
     return client
 
 
@@ -215,11 +222,13 @@ def _start_runtime(
     processes.start(nodes.containerd(node, layout))
 
 
-def _start_kubelet(node: nodes.Node, layout: Layout, processes: Processes, binaries: Path) -> None:
+def _start_kubelet(node: nodes.Node, layout: Layout, processes: Processes, material: Material) -> None:
     if not wait_until(layout.containerd_socket(node.name).exists, 20):
         tail = processes.log_tail(f"containerd-{node.name}")
         raise TestbedError(f"containerd of node {node.name} opened no socket within 20 s:\n{tail}")
-    processes.start(nodes.kubelet(node, layout, binaries))
+    processes.start(nodes.kubelet(node, layout, material.kubernetes))
+    if node.gpus:  # at once: a kubelet tells of later devices only with its next status, up to 10 s later
+        processes.start(gpu.device_plugin(material.device_plugin / "deviceplugin", layout, node.name))
 
 
 def node_lacks(item: Json | None, node: nodes.Node) -> str:

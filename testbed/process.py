@@ -43,11 +43,7 @@ class Record:
 
 def start_time(pid: int) -> int | None:
     """Clock ticks since boot at which the process started; None when it is gone or a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat[stat.rindex(")") + 2 :].split()
+    fields = _stat(pid)
     return None if fields[0] in "ZX" else int(fields[19])
 
 
@@ -112,6 +108,17 @@ class Processes:
         if record is None or record.pid is None or record.boot != boot_id():
             return None
         return record.pid if start_time(record.pid) == record.started else None
+
+    def is_paused(self, name: str) -> bool:
+        """Say whether it is frozen by SIGSTOP."""
+        pid = self.pid(name)
+        return pid is not None and _stat(pid)[0] in "Tt"
+
+    def wake(self) -> None:
+        """Let every paused process go on."""
+        for name in self.names():
+            if self.is_paused(name):
+                self.signal(name, signal.SIGCONT)
 
     def names(self) -> list[str]:
         return sorted(path.stem for path in self._records.glob("*.json"))
@@ -199,15 +206,37 @@ def end(pids: Sequence[int], grace: float) -> None:
     raise TestbedError(f"processes {alive()} do not end even on SIGKILL; look at `ps -o pid,stat,wchan,cmd` for them")
 
 
+def other_states(state: Path) -> set[str]:
+    """State directories of other testbeds that have nodes on this machine."""
+    found = set()
+    for pid in _marked():
+        variables = dict(v.split(b"=", 1) for v in _environment(pid) if b"=" in v)
+        if variables.get(NODE_MARKER.encode()) and (owner := variables.get(MARKER.encode())):
+            found.add(owner.decode())
+    return found - {str(state)}
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; a process that is gone has the state X."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ["X"]
+    return stat[stat.rindex(")") + 2 :].split()
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 def _marked(*markers: str) -> Iterator[int]:
     """Living processes that carry all these variables in their environment."""
     wanted = {marker.encode() for marker in markers}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
-        try:
-            variables = set((entry / "environ").read_bytes().split(b"\0"))
-        except OSError:
-            continue
-        if wanted <= variables and start_time(int(entry.name)) is not None:
+        if wanted <= set(_environment(int(entry.name))) and start_time(int(entry.name)) is not None:
             yield int(entry.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import TestbedError
-from testbed.process import Daemon, Processes, start_time, wait_until
+from testbed.process import Daemon, Processes, other_states, start_time, wait_until
 
 SLEEP = Daemon("sleeper", ("sleep", "60"))
 
@@ -82,3 +82,23 @@ def test_a_process_gets_no_proxy_and_no_foreign_kubeconfig(processes, monkeypatc
     variables = Path(f"/proc/{pid}/environ").read_bytes()
     assert b"proxy.invalid" not in variables
     assert b"/elsewhere" not in variables
+
+
+def test_a_paused_process_is_told_from_a_running_one_and_woken(processes):
+    processes.start(SLEEP)
+    processes.signal("sleeper", signal.SIGSTOP)
+    assert wait_until(lambda: processes.is_paused("sleeper"), 5, every=0.01)
+    processes.wake()
+    assert wait_until(lambda: not processes.is_paused("sleeper"), 5, every=0.01)
+
+
+def test_a_testbed_with_nodes_of_another_state_directory_is_seen(tmp_path, monkeypatch):
+    stranger = {b"1": b"x", b"RAYFLIGHT_TESTBED_MARK": b"/other", b"RAYFLIGHT_TESTBED_NODE": b"gpu-1"}
+    alone = {b"RAYFLIGHT_TESTBED_MARK": b"/api-only", b"RAYFLIGHT_TESTBED_NODE": b""}
+    environments = {1: stranger, 2: alone}
+    monkeypatch.setattr("testbed.process._marked", lambda: iter(environments))
+    monkeypatch.setattr(
+        "testbed.process._environment", lambda pid: [k + b"=" + v for k, v in environments[pid].items()]
+    )
+    assert other_states(tmp_path) == {"/other"}
+    assert other_states(Path("/other")) == set()
