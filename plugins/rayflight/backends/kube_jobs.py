@@ -135,6 +135,9 @@ class Dashboard:
             summary = await self.request("GET", "/nodes", params={"view": "summary"})
             if nodes.status != 200 or summary.status != 200:
                 return None
-            found = ray_nodes(nodes.json(), summary.json())
+            try:
+                found = ray_nodes(nodes.json(), summary.json())
+            except (KeyError, TypeError, ValueError):  # Ray says that it cannot tell: take the other way
+                return None
             self._pods |= {node.id: node.pod for node in found if node.pod}
         return self._pods.get(node_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
@@ -87,7 +87,7 @@ class ClusterWatch:
             return None
         return next((part.trouble.error for part in vital if part.trouble is not None), None)
 
-    async def changes(self, at_least_every: float) -> AsyncIterator[None]:
+    async def changes(self, at_least_every: float) -> AsyncGenerator[None]:
         """Yields at once, then after changes (a burst counts as one) and at least every so many seconds."""
         await self.settled()
         while True:

@@ -5,7 +5,7 @@ The parts stand beside it (``kube_*``): this module only puts them together and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -87,7 +87,7 @@ class KubernetesBackend:
         """Everything now seen of this cluster; raises only when nothing can be read."""
         return await self._follow(ref).observer.observe(ray=ray)
 
-    async def changes(self, ref: ClusterRef, *, at_least_every: float) -> AsyncIterator[None]:
+    async def changes(self, ref: ClusterRef, *, at_least_every: float) -> AsyncGenerator[None]:
         """Yields at once, then whenever something of this cluster may have changed, at least every so many seconds."""
         async for _ in self._follow(ref).watch.changes(at_least_every):
             yield
@@ -116,7 +116,7 @@ class KubernetesBackend:
         """Every log that can be collected now."""
         return await self._follow(ref).logs.list()
 
-    async def read_log(self, ref: ClusterRef, log: LogFile, *, limit: int) -> AsyncIterator[bytes]:
+    async def read_log(self, ref: ClusterRef, log: LogFile, *, limit: int) -> AsyncGenerator[bytes]:
         """The log in blocks, at most ``limit`` bytes and a mark where it was cut."""
         async for block in self._follow(ref).logs.read(log, limit):
             yield block

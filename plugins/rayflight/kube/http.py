@@ -19,7 +19,7 @@ import httpx
 
 from rayflight.errors import ApiError, ApiUnreachable, TokenRefused
 from rayflight.kube.endpoint import Endpoint
-from rayflight.kube.refusals import Call, refusal, unreachable
+from rayflight.kube.refusals import Call, refusal, status_of, unreachable
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -125,7 +125,7 @@ class KubeHttp:
         with _mapped(request.call):
             async with asyncio.timeout(CONNECT_SECONDS + request.read_seconds):
                 answer = await self._client.request(**await self._arguments(request))
-                if answer.status_code == 401:  # a rotated token: ask its source once more
+                if answer.status_code == 401 and status_of(answer.content):  # a rotated token: ask its source again
                     self._endpoint.credentials.forget()
                     answer = await self._client.request(**await self._arguments(request))
         return Response(status=answer.status_code, headers=answer.headers, body=answer.content)

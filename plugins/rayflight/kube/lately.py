@@ -46,9 +46,7 @@ class Lately:
             raise known.answer
         return known.answer
 
-    async def _ask(
-        self, resource: Resource, namespace: str | None, selector: str, fields: str
-    ) -> _Answer:
+    async def _ask(self, resource: Resource, namespace: str | None, selector: str, fields: str) -> _Answer:
         try:
             found = await self._client.list(resource, namespace, selector=selector, fields=fields, retry_seconds=2.0)
         except ApiError as error:
