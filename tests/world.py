@@ -17,7 +17,7 @@ from rayflight.backends.base import ClusterRef, LogFile, RayJobs, Submission
 from rayflight.errors import ApiUnreachable, Conflict
 from rayflight.labels import FLIGHT, RUN, Owner
 from rayflight.lifecycle.flight import Flight, Tools
-from rayflight.snapshot.model import Job, Ray, Snapshot
+from rayflight.snapshot.model import Gap, Job, Ray, Snapshot
 from rayflight.specs import ClusterSpec
 from rayflight.states import JobStatus
 from tests.made_up import NAME, NAMESPACE, SESSION, UID, snapshot
@@ -156,8 +156,15 @@ class World:
         self.resumed.append(ref.uid)
 
     async def observe(self, ref: ClusterRef, *, ray: bool = True) -> Snapshot:
-        cluster = self.seen.cluster
-        return replace(self.seen, cluster=replace(cluster, uid=ref.uid) if cluster else None)
+        cluster, seen = self.seen.cluster, self.seen.ray
+        jobs = tuple(self.ray.table.values())
+        return replace(
+            self.seen,
+            cluster=replace(cluster, uid=ref.uid) if cluster else None,
+            pods=tuple(replace(pod, owner_uid=ref.uid) for pod in self.seen.pods),
+            ray=replace(seen, session=self.ray.session, jobs=jobs) if seen and not self.ray.silent else None,
+            gaps=(Gap(source="ray", why="no answer"),) if self.ray.silent else (),
+        )
 
     async def changes(self, ref: ClusterRef, *, at_least_every: float) -> AsyncIterator[None]:
         yield

@@ -72,7 +72,7 @@ class Diagnosis:
         if self.cause is None:
             seen = "; ".join(self.facts) or "nothing unusual was seen"
             return f"The cause is unknown: {seen}."
-        return f"[{self.cause.layer}] {self.cause.summary} Next: {self.cause.next_step}"
+        return f"[{self.cause.layer}] {_ended(self.cause.summary)} Next: {_ended(self.cause.next_step)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data for XCom, events and the archive."""
@@ -104,6 +104,10 @@ class Check:
     evidence: str = ""
     next_step: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _finding(data: Mapping[str, Any]) -> Finding:

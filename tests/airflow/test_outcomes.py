@@ -1,6 +1,7 @@
 """An error crosses from the triggerer to the task with everything it carried."""
 
 import json
+import pickle
 
 import pytest
 
@@ -41,3 +42,9 @@ def test_the_task_raises_what_the_trigger_met(error: errors.RayflightError) -> N
 
 def test_a_result_passes_through() -> None:
     assert outcomes.result({"result": {"a": 1}}) == {"a": 1}
+
+
+def test_an_error_survives_pickling() -> None:
+    error = errors.ClusterFailed("The cluster cannot become ready", which="ns/a", diagnosis=DIAGNOSIS)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.diagnosis) == (str(error), DIAGNOSIS)

@@ -121,7 +121,7 @@ class Follower:
                 started_at=job.started_at,
                 ended_at=job.ended_at,
             )
-        diagnosis = diagnose(await self._observe(), job_id=job.id, log_tail=log.tail)
+        diagnosis = diagnose(await self._observe(), submission=job.id, session=self.session)
         if diagnosis.cause is None:
             diagnosis = _plain(job, log, diagnosis)
         raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)
@@ -141,7 +141,7 @@ class Follower:
         evidence = (
             Evidence(object=str(self.ref), text=f"Ray session was {self.session}, is {session or 'unreachable'}"),
         )
-        diagnosis = diagnose(snapshot, job_id=self.submission_id, session=self.session)
+        diagnosis = diagnose(snapshot, submission=self.submission_id, session=self.session)
         if diagnosis.cause is None:
             diagnosis = Diagnosis(
                 verdict="cause", cause=_head_lost(self.submission_id, why, evidence), facts=diagnosis.facts
@@ -154,7 +154,7 @@ class Follower:
         if self.looked_at and now - self.looked_at < _LOOK:
             return
         self.looked_at = now
-        diagnosis = diagnose(await self._observe(), job_id=self.submission_id, session=self.session)
+        diagnosis = diagnose(await self._observe(), submission=self.submission_id, session=self.session)
         if not decisive(diagnosis):
             self.hopeless_since = None
             return

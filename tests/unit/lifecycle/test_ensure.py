@@ -17,7 +17,7 @@ async def reach(
 ) -> Ensured:
     return await ensure(
         world.tools(folder), flight(), stage, try_number=try_number,
-        deadline=world.time + timedelta(minutes=5), last_try=last_try,
+        deadline=world.time + timedelta(seconds=20), last_try=last_try,
     )  # fmt: skip
 
 

@@ -89,8 +89,9 @@ async def test_a_dashboard_that_is_silent_for_a_while_kills_nothing(world: World
 
 async def test_a_failed_training_fails_with_its_last_lines(world: World, tmp_path: Path) -> None:
     message = "Job entrypoint command failed with exit code 7, last available logs (truncated to 20,000 chars):\nboom"
-    world.steps = [prints(world, "boom\n"), becomes(world, JobStatus.FAILED, message)]
-    with pytest.raises(JobFailed, match="7"):
+    end = {"message": message, "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", "driver_exit_code": 7}
+    world.steps = [prints(world, "boom\n"), lambda: world.ray.put(ID, JobStatus.FAILED, **end)]
+    with pytest.raises(JobFailed, match="7.*boom"):
         await follow(world, tmp_path)
 
 

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 class DeleteRayCluster(FlightOperator):
-    """Returns the proof: clusters deleted, GPU-seconds held, what was kept. Raises TeardownIncomplete.
-
-    :param keep_if_failed: task ids whose failure counts for the teardown policy; by default the setups it belongs to
-    """
+    """Returns the proof: clusters deleted, GPU-seconds held, what was kept. Raises TeardownIncomplete."""
 
     def __init__(self, *, timeout: timedelta = timedelta(minutes=10), **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)
@@ -33,6 +30,6 @@ class DeleteRayCluster(FlightOperator):
         return any(
             str(state) in ("failed", "upstream_failed")
             for run in states.values()
-            for task_id, state in run.items()
-            if task_id in mine
+            for key, state in run.items()
+            if key.removesuffix(f"_{ti.map_index}") in mine  # the key of a mapped task carries its index
         )

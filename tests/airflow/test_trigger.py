@@ -1,0 +1,109 @@
+"""The trigger runs a step and carries its outcome; a triggerer's troubles never kill a training."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rayflight.airflow import access, outcomes
+from rayflight.airflow.triggers import StepTrigger
+from rayflight.errors import ArchiveNotShared, ClusterGone
+from rayflight.states import JobStatus
+from tests.world import World, flight
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    world.hold(session=world.ray.session)
+
+    async def resolved(conn_id: str) -> str:
+        assert conn_id == "kubernetes_default"
+        return "an access"
+
+    monkeypatch.setattr(access, "aaccess", resolved)
+    monkeypatch.setattr(access, "backend", lambda _: world)
+    return world
+
+
+def trigger(folder: Path, step: str, stop_on_kill: bool = False, **arguments: Any) -> StepTrigger:
+    (folder / "flight.json").write_text("{}")
+    made = StepTrigger(
+        step=step,
+        flight=flight(archive=folder.as_uri()).to_dict(),
+        conn_id="kubernetes_default",
+        arguments=arguments,
+        stop_on_kill=stop_on_kill,
+    )
+    path, kwargs = made.serialize()
+    assert path == "rayflight.airflow.triggers.StepTrigger"
+    return StepTrigger(**kwargs)
+
+
+def following(world: World, folder: Path) -> StepTrigger:
+    ref = world.clusters[0]
+    world.ray.put("rf-1", JobStatus.RUNNING)
+    return trigger(
+        folder, "follow", stop_on_kill=True, cluster=ref.to_dict(), submission_id="rf-1", session=world.ray.session
+    )
+
+
+async def event(made: StepTrigger) -> dict[str, Any]:
+    return (await anext(made.run())).payload  # type: ignore[no-any-return]
+
+
+async def test_a_step_that_ends_well_hands_its_result_over(world: World, tmp_path: Path) -> None:
+    made = following(world, tmp_path)
+    world.ray.put("rf-1", JobStatus.SUCCEEDED)
+    assert outcomes.result(await event(made))["status"] == "SUCCEEDED"
+
+
+async def test_a_step_that_raises_hands_its_error_over(world: World, tmp_path: Path) -> None:
+    world.clusters.clear()
+    made = trigger(
+        tmp_path, "ensure", stage="wait_ready", try_number=1, last_try=True, deadline="2026-12-01T11:00:00+00:00"
+    )
+    with pytest.raises(ClusterGone):
+        outcomes.result(await event(made))
+
+
+async def test_an_archive_that_is_not_shared_is_said_before_anything_else(world: World, tmp_path: Path) -> None:
+    made = following(world, tmp_path)
+    (tmp_path / "flight.json").unlink()
+    with pytest.raises(ArchiveNotShared):
+        outcomes.result(await event(made))
+
+
+@pytest.mark.parametrize(
+    ("states", "stopped"),
+    [
+        ({"run-1": {"flight.train": "deferred"}}, []),  # a frozen triggerer lost its triggers
+        ({}, []),
+        (RuntimeError("unreadable"), []),
+        ({"run-1": {"flight.train": "failed"}}, ["rf-1"]),  # a person's will
+        ({"run-1": {"flight.train": "success"}}, ["rf-1"]),
+        ({"run-1": {"flight.train": None}}, ["rf-1"]),  # cleared
+    ],
+)
+async def test_only_a_person_stops_a_submission(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: Any, stopped: list[str]
+) -> None:
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    def answer(**asked: Any) -> Any:
+        assert asked["task_ids"] == ["flight.train"]
+        if isinstance(states, Exception):
+            raise states
+        return states
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(answer))
+    made = following(world, tmp_path)
+    made._task_instance = SimpleNamespace(dag_id="train", run_id="run-1", task_id="flight.train", map_index=-1)
+    await made.on_kill()
+    assert world.ray.stopped == stopped
+
+
+async def test_cleaning_up_touches_nothing(world: World, tmp_path: Path) -> None:
+    await following(world, tmp_path).cleanup()
+    assert (world.ray.stopped, world.deleted) == ([], [])
