@@ -29,8 +29,8 @@ class Collected:
     diagnosis: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self)
+        """Plain JSON data: XCom would keep a tuple as a tuple, and every other reader of it stumble."""
+        return {**asdict(self), "missing": list(self.missing)}
 
 
 async def collect(tools: Tools, flight: Flight) -> Collected:

@@ -29,8 +29,8 @@ class Landing:
     how_to_reach: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self)
+        """Plain JSON data: XCom would keep a tuple as a tuple, and every other reader of it stumble."""
+        return {**asdict(self), "clusters": list(self.clusters), "kept": list(self.kept), "left": list(self.left)}
 
 
 @dataclass
