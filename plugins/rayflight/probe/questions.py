@@ -134,13 +134,17 @@ class Questions:
         if any(rank["torch"] is None for rank in self.ranks):
             parts = [actor.part.remote() for actor in self._actors]
             return self._keep("collective", self._ask("add", _STEP_SECONDS, lambda _: tuple(parts)))
-        (address, error), *_ = self._results([self._actors[0].meeting_point.remote()], _STEP_SECONDS)
-        if error:
-            return self._fault_all(f"collective: rank 0 has no address to meet at: {error}")
-        backend = "nccl" if all(rank["cuda"] for rank in self.ranks) else "gloo"
+        given: dict[int, tuple[Any, ...]] = {}
         seconds = max(1.0, min(_START_SECONDS, self._left() - 2))
-        given = (address, len(self.ranks), backend, seconds)
-        return self._keep("collective", self._ask("all_reduce", seconds + 2, lambda _: given))
+        # A cluster of GPU and CPU groups: NCCL is proven among the GPUs, gloo among the rest.
+        for cuda in {bool(rank["cuda"]) for rank in self.ranks}:
+            members = [number for number, rank in enumerate(self.ranks) if bool(rank["cuda"]) is cuda]
+            (address, error), *_ = self._results([self._actors[members[0]].meeting_point.remote()], _STEP_SECONDS)
+            if error:
+                return self._fault_all(f"collective: rank {members[0]} has no address to meet at: {error}")
+            for position, number in enumerate(members):
+                given[number] = (address, len(members), position, "nccl" if cuda else "gloo", seconds)
+        return self._keep("collective", self._ask("all_reduce", seconds + 2, given.__getitem__))
 
     def _ask(
         self, question: str, seconds: float, arguments: Callable[[int], tuple[Any, ...] | None] = lambda _: ()

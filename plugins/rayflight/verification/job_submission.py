@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rayflight.findings import Check
@@ -78,20 +79,23 @@ def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
         id="collective",
         level=4,
         subject=f"all-reduce over {counted(len(ranks), 'rank')}",
-        expected=f"the right sum on every rank{', by NCCL' if real else ''}",
+        expected=f"the right sum on every rank{', by NCCL on GPUs' if real else ''}",
         next_step="look at the ranks without a right sum, then at the network between their nodes",
     )
     answers = [(rank, rank.get("collective")) for rank in ranks]
+    # Where CPU groups stand beside GPU groups, the probe reduces over each kind of rank by itself.
+    sizes = Counter(bool(rank.get("cuda")) for rank in ranks)
     wrong = [
         f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'wrong sum'}"
         for rank, found in answers
-        if found is None or not found.get("ok") or found.get("world_size") != len(ranks)
+        if found is None or not found.get("ok") or found.get("world_size") != sizes[bool(rank.get("cuda"))]
     ]
     backends = sorted({str(found.get("backend")) for _, found in answers if found})
+    on_gpus = {found.get("backend") for rank, found in answers if found and rank.get("gpu_ids")}
     speeds = [found["bandwidth_gbps"] for _, found in answers if found and found.get("bandwidth_gbps") is not None]
     speed = f", slowest rank {min(speeds):g} Gb/s" if speeds else ""
     text = f"{', '.join(backends) or 'no backend'}{speed}" + (f"; {'; '.join(wrong)}" if wrong else "")
-    return row.judged(bool(ranks) and not wrong and (not real or backends == ["nccl"]), text)
+    return row.judged(bool(ranks) and not wrong and (not real or on_gpus == {"nccl"}), text)
 
 
 def _object_store(ranks: Sequence[Answers]) -> Check:
