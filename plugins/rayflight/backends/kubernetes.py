@@ -73,14 +73,22 @@ class KubernetesBackend:
 
     async def annotate(self, ref: ClusterRef, annotations: Mapping[str, str | None]) -> None:
         """Set (or with None remove) annotations; refuses another UID. Raises ClusterGone."""
-        body = {"metadata": {"uid": ref.uid, "annotations": dict(annotations)}}
+        await self._change(ref, {"metadata": {"annotations": dict(annotations)}})
+
+    async def resume(self, ref: ClusterRef) -> None:
+        """Let a cluster that was created suspended have its pods; refuses another UID. Raises ClusterGone."""
+        await self._change(ref, {"metadata": {}, "spec": {"suspend": False}})
+
+    async def _change(self, ref: ClusterRef, body: dict[str, Any]) -> None:
+        """A merge patch that holds only for this UID."""
+        body["metadata"]["uid"] = ref.uid
         try:
             await self._client.patch(RAYCLUSTERS, ref.name, body, ref.namespace)
         except (Conflict, RequestRejected) as error:
             if error.status != 404 and "uid" not in error.why.lower():
                 raise
             raise ClusterGone(
-                "Cannot annotate the cluster:", which=str(ref), why="it is gone, or another one has its name"
+                "Cannot change the cluster:", which=str(ref), why="it is gone, or another one has its name"
             ) from error
 
     async def observe(self, ref: ClusterRef, *, ray: bool = True) -> Snapshot:

@@ -91,7 +91,7 @@ async def ensure(
         if stage is not Stage.WAIT_READY and flight.verify:
             checks = (await verify(tools, flight, ref, deadline=deadline)).checks
     except Diagnosed as error:
-        if not last_try and error.decision in (Decision.RETRY_AFTER, Decision.RETRY_ELSEWHERE):
+        if not last_try and error.decision is not Decision.FAIL:
             tools.say("Releasing cluster %s before the retry: it must not hold GPUs meanwhile", ref)
             await collect(tools, flight)
             await tools.backend.delete(ref)

@@ -7,7 +7,7 @@ Ready is what ``snapshot.readiness`` says: every desired pod mapped to an ALIVE 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rayflight.backends.base import ClusterRef
 from rayflight.diagnosis import decisive, diagnose
@@ -20,6 +20,7 @@ from rayflight.snapshot.model import Snapshot
 from rayflight.snapshot.readiness import readiness
 
 _POLL = 1.0  # seconds; only Ray's own state has no watch
+_TURN = timedelta(seconds=5)  # how often a waiting cluster of a sweep looks whether it is its turn
 
 
 @dataclass
@@ -28,6 +29,7 @@ class _Voice:
 
     tools: Tools
     last: str = ""
+    turn_at: datetime | None = None
 
     def say(self, message: str) -> None:
         if message != self.last:
@@ -55,7 +57,7 @@ async def wait_ready(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline:
                 return snapshot
             _stop_if_gone(ref, snapshot)
             if snapshot.cluster and snapshot.cluster.suspended and not flight.cluster_spec.queue:
-                voice.say(await take_turn(tools, flight, ref))
+                await _turn(tools, flight, ref, voice)
             else:
                 _stop_if_hopeless(ref, snapshot)
                 voice.say(state.waiting_for)
@@ -67,6 +69,12 @@ async def wait_ready(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline:
             verdict="unknown", facts=(f"still waiting for {voice.last}", *diagnosis.facts), gaps=diagnosis.gaps
         )
     raise WaitTimedOut("The cluster did not become ready in time", which=str(ref), diagnosis=diagnosis)
+
+
+async def _turn(tools: Tools, flight: Flight, ref: ClusterRef, voice: _Voice) -> None:
+    if voice.turn_at is None or tools.now() >= voice.turn_at:
+        voice.turn_at = tools.now() + _TURN
+        voice.say(await take_turn(tools, flight, ref))
 
 
 async def _look(tools: Tools, ref: ClusterRef) -> Snapshot:

@@ -8,7 +8,7 @@ import pytest
 from rayflight.errors import ClusterGone, Diagnosed
 from rayflight.lifecycle.ensure import Ensured, ensure, usable_cluster
 from rayflight.states import Stage
-from tests.made_up import event, head, pending, snapshot, worker
+from tests.made_up import foreign, head, pending, snapshot
 from tests.world import World, flight
 
 
@@ -56,12 +56,14 @@ async def test_a_training_retry_keeps_a_cluster_that_is_still_the_same(tmp_path:
 
 
 async def test_a_capacity_failure_releases_the_cluster_unless_it_was_the_last_try(tmp_path: Path) -> None:
-    broken = snapshot(pods=(head(), worker(1), pending(2)), events=(event("Never", "nothing explains this"),))
+    held = tuple(foreign(f"theirs-{name}", name, 4) for name in ("gpu-1", "gpu-2"))
+    broken = snapshot(pods=(head(), pending(1), pending(2)), foreign_pods=held)
     world = World(seen=broken)
     world.hold()
-    world.steps = [lambda: None] * 400
+    world.steps = [lambda: None] * 100
     with pytest.raises(Diagnosed):
         await reach(world, tmp_path, last_try=True)
+    assert world.said[-1].startswith("Waiting")
     assert world.deleted == []
     with pytest.raises(Diagnosed):
         await reach(world, tmp_path)
