@@ -23,7 +23,7 @@ from rayflight.rayjobs.transport import Transport
 
 _BLOCK = 1024 * 1024
 _FILES_PER_POD = 60  # worker-*: two files per process; the newest failures are in the driver log anyway
-_LINK = re.compile(r'href="/logs/([^"]+)"')
+_LINK = re.compile(r'href="[^"]*?/logs/([^"]+)"')  # the API server's proxy prefixes links with its own path
 # By what a person reads first. Directories and binary files are left out.
 _WORTH = (
     re.compile(r"job-driver-.+\.log$"),

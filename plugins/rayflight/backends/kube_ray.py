@@ -82,24 +82,20 @@ class TokenTransport:
     ) -> Response:
         """Send; and once more with the token, if it was the token that was missing. Ray did nothing then."""
 
-        async def send() -> Response:
-            proof = {TOKEN_HEADER: f"Bearer {self._token}"} if self._token else {}
+        async def send(token: str | None) -> Response:
+            proof = {TOKEN_HEADER: f"Bearer {token}"} if token else {}
+            given = {**(headers or {}), **proof}
             return await self._inner.request(
-                method,
-                path,
-                json=json,
-                content=content,
-                headers={**(headers or {}), **proof},
-                params=params,
-                timeout=timeout,
+                method, path, json=json, content=content, headers=given, params=params, timeout=timeout
             )
 
-        answer = await send()
+        brought = self._token
+        answer = await send(brought)
         if _wants_token(answer):
             fresh = await self._get_token()
-            if fresh and fresh != self._token:
+            if fresh and fresh != brought:  # another request may have kept it already
                 self._token = fresh
-                answer = await send()
+                answer = await send(fresh)
         return answer
 
 

@@ -17,7 +17,7 @@ from tests.unit.kube.fake_kube import FakeKube, status
 NS = "/api/v1/namespaces/ns"
 REF = ClusterRef(namespace="ns", name="c", uid="u1")
 INDEX = b"".join(
-    b'<li><a href="/logs/%s">x</a></li>' % name
+    b'<li><a href="/api/v1/namespaces/ns/pods/p:52365/proxy/logs/%s">x</a></li>' % name  # as the API server's proxy
     for name in (b"raylet.out", b"worker-1.err", b"job-driver-a.log", b"core-driver.bin", b"jobs/", b"old/raylet.out")
 )
 

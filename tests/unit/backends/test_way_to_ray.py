@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
@@ -12,7 +13,7 @@ from rayflight.backends.kube_jobs import Dashboard
 from rayflight.backends.kube_ray import token_reference
 from rayflight.errors import ApiUnreachable, PermissionMissing, TokenRefused
 from rayflight.kube.client import KubeClient
-from tests.unit.kube.fake_kube import Answer, FakeKube, status
+from tests.unit.kube.fake_kube import Answer, FakeKube, Seen, status
 
 NS = "/api/v1/namespaces/ns"
 CLUSTER = "/apis/ray.io/v1/namespaces/ns/rayclusters/c"
@@ -49,6 +50,20 @@ async def test_the_token_is_brought_when_ray_asks_for_it_and_kept(dashboard: Das
     assert kube.requests[-1].headers["x-ray-authorization"] == "Bearer t0ken"
     await dashboard.jobs.version()
     assert sum(1 for seen in kube.requests if "secrets" in seen.path) == 1
+
+
+async def test_requests_at_once_all_bring_the_token(dashboard: Dashboard, kube: FakeKube):
+    kube.script("GET", f"{NS}/secrets/c", TOKEN)
+    kube.script("GET", f"{SERVICE}/api/version", VERSION)
+    missing = b"Unauthorized: Missing authentication token"
+    bare = Answer(status=401, body=missing, when=lambda seen: seen.path.startswith(SERVICE) and not brings_token(seen))
+    kube.faults += [bare] * 5
+    answers = await asyncio.gather(*(dashboard.jobs.version() for _ in range(5)))
+    assert answers == [("2.60.0", "s1")] * 5
+
+
+def brings_token(seen: Seen) -> bool:
+    return "x-ray-authorization" in seen.headers
 
 
 async def test_a_token_that_ray_refuses_for_good_is_said(dashboard: Dashboard, kube: FakeKube):
