@@ -72,9 +72,11 @@ def _signs(case: Case, leaving: Pod | None) -> tuple[Evidence, ...]:
     if leaving is not None:
         text = f"pod {leaving.name} is Terminating"
         found.insert(0, Evidence(object=f"head pod {leaving.name}", text=text, at=leaving.deleting_since))
-    known = case.earlier.head if case.earlier else None
-    if known and case.can_see("pods") and known.uid not in {pod.uid for pod in case.now.pods}:
-        found.append(Evidence(object=f"head pod {known.name}", text=f"uid {known.uid} is no longer there"))
+    before = case.earlier
+    known = before.head if before else None
+    if before and known and case.can_see("pods") and known.uid not in {pod.uid for pod in case.now.pods}:
+        text = f"uid {known.uid} was there at {before.taken_at}, is gone"
+        found.append(Evidence(object=f"head pod {known.name}", text=text, at=before.taken_at))
     return tuple(found)
 
 

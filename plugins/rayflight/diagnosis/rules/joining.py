@@ -124,6 +124,6 @@ def _versions(pod: Pod) -> list[str]:
 
 
 RULES = (
-    Rule(ids=("ray-version-mismatch",), depth=Depth.CONTAINER, check=_mismatch),
-    Rule(ids=("ray-version-mismatch", "head-not-reachable"), depth=Depth.CONTAINER, check=_waiting),
+    Rule(ids=("ray-version-mismatch",), depth=Depth.ADMISSION, check=_mismatch),
+    Rule(ids=("ray-version-mismatch", "head-not-reachable"), depth=Depth.ADMISSION, check=_waiting),
 )

@@ -56,7 +56,9 @@ def _signs(case: Case) -> dict[str, list[Evidence]]:
     before = case.earlier
     for pod in before.workers() if before else ():
         if before and pod.name not in there:
-            said = Evidence(object=f"pod {pod.name}", text=f"was there at {before.taken_at}, is gone")
+            said = Evidence(
+                object=f"pod {pod.name}", text=f"was there at {before.taken_at}, is gone", at=before.taken_at
+            )
             found.setdefault(pod.name, []).append(said)
     return found
 
