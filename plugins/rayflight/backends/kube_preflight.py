@@ -116,7 +116,7 @@ class Preflight:
         for (right, verb), allowed in zip(asked, answers, strict=True):
             if not allowed:
                 refused.setdefault(right, []).append(verb)
-        needed = [f"{' and '.join(verbs)} {right}" for right, verbs in refused.items() if not right.lost]
+        needed = [f"{', '.join(verbs)} {right}" for right, verbs in refused.items() if not right.lost]
         if needed:
             raise PermissionMissing(
                 "The connection lacks permissions:",
@@ -124,7 +124,7 @@ class Preflight:
                 why=f"it may not {'; '.join(needed)}",
                 next_step="grant them with a Role and a RoleBinding (docs/permissions.md)",
             )
-        return [f"no permission to {' and '.join(verbs)} {right}: {right.lost}" for right, verbs in refused.items()]
+        return [f"no permission to {', '.join(verbs)} {right}: {right.lost}" for right, verbs in refused.items()]
 
     async def _references(self, wanted: Sequence[Reference], namespace: str) -> tuple[list[str], list[str]]:
         answers = await asyncio.gather(*(self._reference(item, namespace) for item in wanted))

@@ -28,9 +28,9 @@ async def test_missing_permissions_are_all_named_at_once(with_rights: Grant, nam
         with pytest.raises(PermissionMissing) as caught:
             await backend.preflight(a_spec(), namespace)
     said = str(caught.value)
-    assert "create and patch and delete rayclusters.ray.io" in said
-    assert "get and list and watch pods" in said
-    assert "get and create services/proxy" in said
+    assert "create, patch, delete rayclusters.ray.io" in said
+    assert "get, list, watch pods" in said
+    assert "get, create services/proxy" in said
     assert namespace in said
 
 
@@ -60,7 +60,7 @@ async def test_what_may_not_be_created_names_verb_resource_namespace_and_user(wi
 
 async def test_token_mode_needs_secrets(with_rights: Grant, namespace: str):
     async with KubernetesBackend(with_rights(NEEDED)) as backend:
-        with pytest.raises(PermissionMissing, match="get and create secrets"):
+        with pytest.raises(PermissionMissing, match="get, create secrets"):
             await backend.preflight(a_spec(auth="token"), namespace)
 
 
