@@ -11,6 +11,7 @@ from rayflight.backends.base import ClusterRef
 from rayflight.backends.kube_topics import belongs, concerns, topics
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject
+from rayflight.kube.http import BRIEF
 from rayflight.kube.hub import Hub, Subscription
 from rayflight.kube.resources import PODS, RAYCLUSTERS, Resource
 from rayflight.snapshot.model import Gap
@@ -51,7 +52,7 @@ class ClusterWatch:
         known = self.objects("rayclusters")
         if known:
             return known[0]
-        return await self._hub.client.get(RAYCLUSTERS, self._ref.name, self._ref.namespace, retry_seconds=2.0)
+        return await self._hub.client.get(RAYCLUSTERS, self._ref.name, self._ref.namespace, patience=BRIEF)
 
     def left(self) -> list[tuple[Resource, JsonObject]]:
         """What is still seen of the cluster of this very UID and its pods."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rayflight.errors import ApiUnreachable, RequestRejected
-from rayflight.kube.http import READ_SECONDS, RETRY_SECONDS, KubeHttp, Request, Response
+from rayflight.kube.http import ONCE, PATIENT, KubeHttp, Patience, Request, Response
 from rayflight.kube.refusals import Call, WatchExpired, refusal, status_of, unreachable
 from rayflight.kube.resources import ACCESS_REVIEWS, PODS, SERVICES, Resource
 
@@ -41,12 +41,17 @@ class KubeClient:
         return self._http.server
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, retry_seconds: float = RETRY_SECONDS
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        patience: Patience = PATIENT,
     ) -> JsonObject | None:
         """The object, or None when the API says that there is none."""
         call = self._call("get", resource, namespace, name)
         path = resource.path(namespace, name)
-        answer = await self._http.checked(Request(method="GET", path=path, call=call, retry_seconds=retry_seconds), 404)
+        answer = await self._http.checked(Request(method="GET", path=path, call=call, patience=patience), 404)
         return None if answer.status == 404 else _json(answer)
 
     async def list(
@@ -56,20 +61,15 @@ class KubeClient:
         *,
         selector: str = "",
         fields: str = "",
-        retry_seconds: float = RETRY_SECONDS,
+        patience: Patience = PATIENT,
     ) -> Listing:
         """All objects, page by page. Most recent data: no resourceVersion is asked for, so no cache answers."""
         call = self._call("list", resource, namespace)
         params = {"limit": _PAGE, **_chosen(selector, fields)}
         items: list[JsonObject] = []
         while True:
-            request = Request(
-                method="GET",
-                path=resource.path(namespace),
-                call=call,
-                params=params,
-                retry_seconds=retry_seconds,
-            )
+            path = resource.path(namespace)
+            request = Request(method="GET", path=path, call=call, params=params, patience=patience)
             try:
                 page = _json(await self._http.checked(request))
             except WatchExpired:  # the continue token outlived etcd's history: once more, in one piece
@@ -147,12 +147,10 @@ class KubeClient:
         known = () if answer.status == 404 else _json(answer).get("resources") or ()
         return any(item.get("name") == resource.plural for item in known)
 
-    async def version(self, *, retry_seconds: float = 0.0) -> str:
-        """The API server's version: the cheapest question to ask whether it answers at all."""
+    async def version(self) -> str:
+        """The API server's version: the cheapest question to ask whether it answers at all. Asked once."""
         call = Call(verb="get", resource="/version", server=self.server)
-        request = Request(
-            method="GET", path="/version", call=call, read_seconds=CONNECT_CHECK_SECONDS, retry_seconds=retry_seconds
-        )
+        request = Request(method="GET", path="/version", call=call, patience=ONCE)
         return str(_json(await self._http.checked(request)).get("gitVersion", ""))
 
     async def watch(
@@ -169,7 +167,7 @@ class KubeClient:
             path=resource.path(namespace),
             call=call,
             params={**params, "timeoutSeconds": str(seconds), **_chosen(selector, "")},
-            read_seconds=seconds + 10.0,  # the server ends it first, unless it is frozen
+            patience=Patience(read=seconds + 10.0),  # the server ends it first, unless it is frozen
         )
         async with self._http.stream(request) as answer:
             yield "OPEN", {}
@@ -214,7 +212,7 @@ class KubeClient:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        read_seconds: float = READ_SECONDS,
+        read_seconds: float = PATIENT.read,
     ) -> Response:
         """What the service or pod behind the API server answers, any status, asked once.
 
@@ -231,8 +229,7 @@ class KubeClient:
             params=params or {},
             headers=headers or {},
             body=body,
-            read_seconds=read_seconds,
-            retry_seconds=0.0,
+            patience=Patience(read=read_seconds),
             repeatable=False,
         )
         answer = await self._http.send(request)
@@ -262,9 +259,6 @@ class KubeClient:
     def _call(self, verb: str, resource: Resource, namespace: str | None, name: str | None = None) -> Call:
         scope = namespace if resource.namespaced else None
         return Call(verb=verb, resource=str(resource), server=self.server, namespace=scope, name=name)
-
-
-CONNECT_CHECK_SECONDS = 5.0
 
 
 async def _lines(blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -17,13 +17,14 @@ from typing import Any
 
 from rayflight.errors import ApiError, ApiUnreachable
 from rayflight.kube.client import JsonObject, KubeClient
-from rayflight.kube.http import backoff
+from rayflight.kube.http import Patience, backoff
 from rayflight.kube.refusals import WatchExpired
 from rayflight.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = (45, 60)  # short, because a frozen API server is only noticed at the end of a watch
+LIST_PATIENCE = Patience(read=15.0)  # asked again by the feed itself, after its readers were told
 REFUSED_SECONDS = 30.0  # a missing permission or CRD may be mended by a person: ask again now and then
 _SOON = 0.01  # after an expired watch the list is asked for at once, but never in a tight loop
 _GRACE = 5.0
@@ -147,7 +148,7 @@ class Feed:
 
     async def _list(self) -> None:
         listing = await self._client.list(
-            self.topic.resource, self.topic.namespace, selector=self.topic.selector, retry_seconds=0.0
+            self.topic.resource, self.topic.namespace, selector=self.topic.selector, patience=LIST_PATIENCE
         )
         fresh = {_name(item): item for item in listing.items}
         for gone in self._objects.keys() - fresh.keys():

@@ -22,8 +22,6 @@ from rayflight.kube.endpoint import Endpoint
 from rayflight.kube.refusals import Call, refusal, status_of, unreachable
 
 CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
-RETRY_SECONDS = 20.0  # an API server restarts in 3 s; longer outages are for those who wait, not for one call
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 4.0
 # A peer that vanished without a word is noticed within half a minute, also on a silent watch.
 _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
@@ -31,6 +29,20 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
     for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
     if hasattr(socket, name)
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds: how long one answer may take, and for how long a failure is asked again (0: once)."""
+
+    read: float
+    retry: float = 0.0
+
+
+# An API server restarts in 3 s; longer outages are for those who wait, not for one call.
+PATIENT = Patience(read=30.0, retry=20.0)
+BRIEF = Patience(read=5.0, retry=2.0)  # for what is looked at again and again
+ONCE = Patience(read=5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +56,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request. ``retry_seconds`` 0 asks once; ``call`` is for the sentences of errors."""
+    """One request. ``call`` is for the sentences of errors."""
 
     method: str
     path: str
@@ -52,8 +64,7 @@ class Request:
     params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    read_seconds: float = READ_SECONDS
-    retry_seconds: float = RETRY_SECONDS
+    patience: Patience = PATIENT
     repeatable: bool = True  # a second arrival does no harm
 
 
@@ -78,7 +89,7 @@ class KubeHttp:
 
     async def send(self, request: Request) -> Response:
         """The answer, success or not. Raises ApiUnreachable after the budget; 429 and 5xx are answers by then."""
-        deadline = time.monotonic() + request.retry_seconds
+        deadline = time.monotonic() + request.patience.retry
         attempt = 0
         while True:
             try:
@@ -123,7 +134,7 @@ class KubeHttp:
 
     async def _once(self, request: Request) -> Response:
         with _mapped(request.call):
-            async with asyncio.timeout(CONNECT_SECONDS + request.read_seconds):
+            async with asyncio.timeout(CONNECT_SECONDS + request.patience.read):
                 answer = await self._client.request(**await self._arguments(request))
                 if answer.status_code == 401 and status_of(answer.content):  # a rotated token: ask its source again
                     self._endpoint.credentials.forget()
@@ -146,7 +157,7 @@ class KubeHttp:
             "params": request.params or None,
             "headers": headers,
             "content": request.body,
-            "timeout": httpx.Timeout(request.read_seconds, connect=CONNECT_SECONDS),
+            "timeout": httpx.Timeout(request.patience.read, connect=CONNECT_SECONDS),
             "extensions": {"sni_hostname": name} if name else None,
         }
 

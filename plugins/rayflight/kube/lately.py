@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject, KubeClient
+from rayflight.kube.http import BRIEF
 from rayflight.kube.resources import Resource
 
 _Answer = list[JsonObject] | ApiError
@@ -48,7 +49,7 @@ class Lately:
 
     async def _ask(self, resource: Resource, namespace: str | None, selector: str, fields: str) -> _Answer:
         try:
-            found = await self._client.list(resource, namespace, selector=selector, fields=fields, retry_seconds=2.0)
+            found = await self._client.list(resource, namespace, selector=selector, fields=fields, patience=BRIEF)
         except ApiError as error:
             return error
         return found.items

@@ -7,7 +7,7 @@ import pytest
 from rayflight.errors import ApiUnreachable
 from rayflight.kube.client import KubeClient
 from rayflight.kube.endpoint import resolve
-from rayflight.kube.http import KubeHttp, Request
+from rayflight.kube.http import KubeHttp, Patience, Request
 from rayflight.kube.refusals import Call
 from rayflight.kube.resources import PODS
 from tests.unit.kube.conftest import Sleeps
@@ -77,5 +77,5 @@ async def test_a_server_that_never_answers_hits_the_read_deadline(kube: FakeKube
     kube.faults.append(Answer(hang=True))
     call = Call(verb="get", resource="/version", server=kube.url)
     with pytest.raises(ApiUnreachable):
-        await http.send(Request(method="GET", path="/version", call=call, read_seconds=0.05, retry_seconds=0))
+        await http.send(Request(method="GET", path="/version", call=call, patience=Patience(read=0.05)))
     await http.close()
