@@ -1,0 +1,151 @@
+"""Level 4: what the probe's ranks computed, and what failed rows decide."""
+
+from dataclasses import replace
+
+import pytest
+
+from rayflight.findings import Decision
+from rayflight.verification import blocking, diagnosis_from_checks, verify_all
+from tests.made_up import gap, worker
+from tests.unit.verification.probing import (
+    CPU_COMPUTE,
+    GPU_COMPUTE,
+    rank,
+    result,
+    rows,
+    snapshot_with_store,
+    spec,
+    verdicts,
+)
+
+SEEN = snapshot_with_store()
+CLAIM = {"storage": {"claim": "data"}}
+STORED = {"path": "/mnt/rayflight", "wrote": True, "read_all": True}
+
+
+def collective(**changes):
+    return {**rank(0)["collective"], **changes}
+
+
+def test_a_probe_without_a_result_fails_with_its_logs_tail():
+    checks = verify_all(spec(), SEEN, None, probe_log="ModuleNotFoundError: No module named 'ray'")
+    row = next(check for check in checks if check.id == "probe-ran")
+    assert row.verdict == "failed"
+    assert "ModuleNotFoundError" in row.evidence
+
+
+def test_bundles_without_room_fail_with_what_was_free():
+    probed = result(placement={"ok": False, "bundles": 2, "error": "no room for 2 bundles; free in Ray: GPU 1"})
+    assert rows("probe-ran", probed=probed)[0].observed.startswith("no room for 2 bundles")
+    assert rows("compute", probed=probed) == []
+
+
+@pytest.mark.parametrize(
+    ("probed", "words"),
+    [
+        (result(rank(0)), "1 rank in 3.2 s"),
+        (result(rank(0), rank(1, python=None, error="describe: no answer within 60 s")), "silent: rank 1"),
+        (result(rank(0), rank(1, error="compute: CUDA error")), "2 ranks"),
+    ],
+)
+def test_a_missing_silent_or_failing_rank_fails_the_probe(probed, words):
+    (row,) = rows("probe-ran", probed=probed)
+    assert row.verdict == "failed"
+    assert words in row.observed
+
+
+@pytest.mark.parametrize(
+    ("compute", "verdict", "words"),
+    [
+        (GPU_COMPUTE, "passed", "cuda:0 NVIDIA A100"),
+        ({**GPU_COMPUTE, "matmul_ok": False, "max_error": 3.0}, "failed", "WRONG by 3.0"),
+        (CPU_COMPUTE, "failed", "cpu"),
+        (None, "failed", "no answer"),
+    ],
+)
+def test_numbers_must_be_right_and_computed_on_the_gpu(compute, verdict, words):
+    row = rows("compute", probed=result(rank(0), rank(1, compute=compute)))[1]
+    assert row.verdict == verdict
+    assert words in row.observed
+
+
+def test_a_simulated_gpu_computes_on_the_cpu_and_says_so():
+    ranks = [
+        rank(number, simulated=True, compute=CPU_COMPUTE, collective=collective(backend="gloo")) for number in (0, 1)
+    ]
+    assert verdicts("compute", probed=result(*ranks), asked=spec(simulated=True)) == ["passed", "passed"]
+    assert verdicts("collective", probed=result(*ranks), asked=spec(simulated=True)) == ["passed"]
+    assert "the CPU" in rows("compute", probed=result(*ranks), asked=spec(simulated=True))[0].expected
+
+
+@pytest.mark.parametrize("answer", [None, collective(ok=False), collective(world_size=1), collective(backend="gloo")])
+def test_the_collective_needs_every_rank_the_right_sum_and_nccl_on_gpus(answer):
+    assert verdicts("collective", probed=result(rank(0), rank(1, collective=answer))) == ["failed"]
+
+
+def test_the_collective_shows_the_slowest_ranks_bandwidth():
+    assert rows("collective")[0].observed == "nccl, slowest rank 100 Gb/s"
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {"put_get_ok": False, "from_node": "x"}, {"put_get_ok": True, "from_node": "ray-worker-uid-2"}]
+)
+def test_the_object_store_must_work_across_nodes(answer):
+    assert verdicts("object-store", probed=result(rank(0), rank(1, object_store=answer))) == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "words"),
+    [
+        (STORED, "passed", "/mnt/rayflight"),
+        ({**STORED, "wrote": False}, "failed", "could not write"),
+        ({**STORED, "read_all": False}, "failed", "does not see what the others wrote"),
+        (None, "failed", "no answer"),
+    ],
+)
+def test_every_rank_writes_and_reads_the_same_storage(answer, verdict, words):
+    probed = result(rank(0, storage=STORED), rank(1, storage=answer))
+    (row,) = rows("storage-shared", probed=probed, asked=spec(**CLAIM))
+    assert row.verdict == verdict
+    assert words in row.observed
+
+
+def test_without_storage_there_is_nothing_to_share():
+    assert verdicts("storage-shared") == ["not applicable"]
+
+
+def test_what_passed_gives_a_healthy_diagnosis():
+    assert diagnosis_from_checks(verify_all(spec(), SEEN, result())).verdict == "healthy"
+
+
+def test_a_missing_device_sends_the_retry_elsewhere():
+    found = diagnosis_from_checks(verify_all(spec(), SEEN, result(rank(0), rank(1, devices=[]))))
+    assert found.cause.id == "verification-gpu-count"
+    assert found.cause.decision is Decision.RETRY_ELSEWHERE
+    assert found.cause.layer == "kubernetes"
+    assert "node/gpu-2" in found.cause.objects
+    assert "[1 of 2]" in found.cause.summary
+
+
+def test_the_lowest_level_is_the_cause_and_the_rest_follow():
+    seen = replace(SEEN, pods=(*SEEN.pods[:2], worker(2, conditions=())))
+    found = diagnosis_from_checks(verify_all(spec(), seen, result(rank(0), rank(1, compute=None))))
+    assert found.cause.id == "verification-worker-pods-ready"
+    assert [item.consequence_of for item in found.consequences] == [("verification-worker-pods-ready",)]
+
+
+def test_a_claim_that_was_never_true_fails_without_a_retry():
+    probed = result(rank(0, simulated=True), rank(1, simulated=True))
+    found = diagnosis_from_checks(verify_all(spec(), SEEN, probed))
+    assert found.cause.id == "verification-gpu-real"
+    assert found.cause.decision is Decision.FAIL
+
+
+def test_what_could_not_be_seen_is_a_gap_and_blocks_only_where_it_must_be_seen():
+    checks = verify_all(spec(), replace(SEEN, nodes=(), gaps=gap("nodes")), result())
+    assert blocking(checks) == ()
+    found = diagnosis_from_checks(checks)
+    assert found.verdict == "healthy"
+    assert "nodes-match" in found.gaps[0]
+    silent = verify_all(spec(), SEEN, result(rank(0)))
+    assert {check.id for check in blocking(silent)} >= {"probe-ran", "gpu-count"}
