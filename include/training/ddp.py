@@ -43,6 +43,10 @@ BATCH = 64  # over all ranks, so that the steps per epoch are the same for any n
 CHECKPOINT = "training.pt"
 
 
+class Fault(Exception):
+    """Something is wrong with the training itself; all ranks see it alike, and trying again would not help."""
+
+
 def main() -> int:
     """Train; 0 when the stated accuracy was reached."""
     options = arguments()
@@ -51,9 +55,11 @@ def main() -> int:
     # A torch that was built without libuv refuses to start its store unless it is told so.
     ray.init(runtime_env={} if "USE_LIBUV" in os.environ else {"env_vars": {"USE_LIBUV": "0"}})
     try:
-        trainer(options).fit()
+        fault = getattr(trainer(options).fit(), "return_value", None)
     except ray.train.TrainingFailedError as error:
-        print(f"Training failed: {reason(error)}", flush=True)
+        fault = reason(error)
+    if fault:
+        print(f"Training failed: {fault}", flush=True)
         return int(options.exit_code)
     print(f"Training succeeded: all ranks agree, and the stated accuracy of {options.accuracy} is reached", flush=True)
     return 0
@@ -66,7 +72,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--gpus-per-worker", type=int, default=0, help="ranks per worker pod, one GPU each; 0: CPU")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--accuracy", type=float, default=0.95, help="to be reached on held-out data")
-    parser.add_argument("--max-failures", type=int, default=3, help="restarts after lost workers, from the checkpoint")
+    parser.add_argument(
+        "--max-failures", type=int, default=3, help="restarts from the last checkpoint after lost workers"
+    )
     faults = parser.add_argument_group("for tests")
     faults.add_argument("--break-gradient-exchange", action="store_true", help="no all-reduce: must fail")
     faults.add_argument("--fail-at-epoch", type=int, default=0)
@@ -81,7 +89,9 @@ def trainer(options: argparse.Namespace) -> TorchTrainer:
     """Ray Train's part: how many ranks, on what, and what it may retry."""
     gpus = options.gpus_per_worker > 0
     storage = os.environ.get("RAYFLIGHT_STORAGE_PATH") or None
-    config = {**vars(options), "seed": seed(), "checkpoints": storage is not None}
+    # Ray Train retries whatever a rank raises; a fault is returned instead, where this Ray hands it on.
+    returns = "return_value" in {field.name for field in dataclasses.fields(ray.train.Result)}
+    config = {**vars(options), "seed": seed(), "checkpoints": storage is not None, "returns": returns}
     return TorchTrainer(
         train_rank,
         train_loop_config=config,
@@ -105,7 +115,7 @@ def failures(limit: int) -> FailureConfig:
     """Ray Train's own limits are infinite where it sees "preemption" (every SIGTERM) or no room: none of that here."""
     known = {field.name for field in dataclasses.fields(FailureConfig)}
     wanted = {"controller_failure_limit": 5, "max_preemption_failures": limit}
-    return FailureConfig(max_failures=0, **{name: value for name, value in wanted.items() if name in known})
+    return FailureConfig(max_failures=limit, **{name: value for name, value in wanted.items() if name in known})
 
 
 def cuda_in_workers() -> bool:
@@ -200,7 +210,7 @@ class Rank:
         reached = self.accuracy()
         text = f"accuracy {reached:.4f} on {HELD_OUT_SAMPLES} held-out samples, stated {self.config['accuracy']}"
         if reached < self.config["accuracy"]:
-            raise RuntimeError(f"{text}: NOT reached after {self.epoch} epochs")
+            raise Fault(f"{text}: NOT reached after {self.epoch} epochs")
         self.say(f"{text}: reached")
 
     def check_parameters(self) -> str:
@@ -212,7 +222,7 @@ class Rank:
         listed = ", ".join(f"rank {number} {value}" for number, value in enumerate(hashes))
         self.say(f"epoch {self.epoch}: parameter hashes {listed}")
         if len(set(hashes)) > 1:
-            raise RuntimeError(f"the ranks' parameters differ after epoch {self.epoch}: {listed}")
+            raise Fault(f"the ranks' parameters differ after epoch {self.epoch}: {listed}")
         return str(hashes[0])
 
     def report(self, metrics: dict[str, Any]) -> None:
@@ -247,7 +257,7 @@ class Rank:
         listed = ", ".join(f"rank {number} {value}" for number, value in enumerate(digests))
         self.say(f"{self.size} ranks on {self.device}, {len(self.points)} samples each; shard digests: {listed}")
         if len(set(digests)) < self.size:
-            raise RuntimeError(f"two ranks have the same shard: {listed}")
+            raise Fault(f"two ranks have the same shard: {listed}")
 
     def _exchange(self) -> contextlib.AbstractContextManager[Any]:
         broken = self.config["break_gradient_exchange"] and hasattr(self.model, "no_sync")
@@ -262,14 +272,25 @@ class Rank:
         return values
 
 
-def train_rank(config: dict[str, Any]) -> None:
-    """What every rank runs."""
+def train_rank(config: dict[str, Any]) -> str | None:
+    """What every rank runs: the fault in words, or None."""
+    try:
+        train(config)
+    except Fault as fault:
+        if not config["returns"]:
+            raise
+        return str(fault)
+    return None
+
+
+def train(config: dict[str, Any]) -> None:
+    """All epochs that are still to be trained, then the verdict."""
     rank = Rank(config)
     resumed = rank.epoch > 0
     while rank.epoch < config["epochs"]:
         begin = time.monotonic()
         if rank.epoch + 1 == config["fail_at_epoch"] and not (config["fail_once"] and resumed):
-            raise RuntimeError(f"asked to fail at epoch {rank.epoch + 1}")
+            raise Fault(f"asked to fail at epoch {rank.epoch + 1}")
         loss = rank.train_epoch()
         rank.epoch += 1
         hashed = rank.check_parameters()

@@ -56,7 +56,7 @@ class InvalidSpec(RayflightError, ValueError):
 
 
 class ApiError(RayflightError):
-    """A request to the Kubernetes API or to Ray that did not do what was asked. ``status`` is the HTTP status, if any."""
+    """A request to the Kubernetes API or to Ray that did not do what was asked. ``status``: HTTP status, if any."""
 
     status: int | None = None
 

@@ -24,7 +24,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "archive": {
-                        "description": "URL below which every run keeps logs, timeline and reports (any ObjectStoragePath). "
+                        "description": "URL below which every run keeps its logs and reports (any ObjectStoragePath). "
                         "A file:// URL serves one machine or a shared volume only.",
                         "version_added": "0.1.0",
                         "type": "string",

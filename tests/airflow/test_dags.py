@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.serialization.serialized_objects import DagSerialization
 
 DAGS = Path(__file__).parents[2] / "dags"
 FLIGHT = ["plan", "provision", "wait_ready", "verify", "train", "collect_logs", "tear_down"]
@@ -21,8 +22,6 @@ def test_a_shipped_dag_is_at_most_sixty_lines(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(DAGS.glob("*.py")), ids=lambda path: path.stem)
 def test_a_shipped_dag_parses_and_serialises(path: Path) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
     dag = load(path.stem)
     restored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
     assert sorted(restored.task_ids) == sorted(dag.task_ids)

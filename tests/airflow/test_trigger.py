@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from rayflight.airflow import access, outcomes
 from rayflight.airflow.triggers import StepTrigger
@@ -89,8 +90,6 @@ async def test_an_archive_that_is_not_shared_is_said_before_anything_else(world:
 async def test_only_a_person_stops_a_submission(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: Any, stopped: list[str]
 ) -> None:
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
     def answer(**asked: Any) -> Any:
         assert asked["task_ids"] == ["flight.train"]
         if isinstance(states, Exception):

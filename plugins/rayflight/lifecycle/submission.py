@@ -106,7 +106,13 @@ async def _build(
     if job.working_dir is not None:
         package = await asyncio.to_thread(pack, job.working_dir)
         runtime_env["working_dir"] = await api.upload_package(package.name, package.archive)
-    runtime_env["env_vars"] = {**runtime_env.get("env_vars", {}), **job.env, **script_environment(flight, job, number)}
+    # Ray colours the prefix of every worker's line: escape codes in the archive and in the task log serve nobody.
+    runtime_env["env_vars"] = {
+        "RAY_COLOR_PREFIX": "0",
+        **runtime_env.get("env_vars", {}),
+        **job.env,
+        **script_environment(flight, job, number),
+    }
     fingerprint = digest(job.entrypoint, sorted(runtime_env.items(), key=lambda item: item[0]), length=32)
     owner = flight.owner
     metadata = {

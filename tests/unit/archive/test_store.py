@@ -9,7 +9,7 @@ from rayflight.errors import ArchiveNotShared, InvalidSpec
 
 
 async def test_a_process_that_cannot_read_the_marker_says_that_the_archive_is_not_shared(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveNotShared, match="not shared.*marker.*Next: use an object store"):
+    with pytest.raises(ArchiveNotShared, match=r"not shared.*marker.*Next: use an object store"):
         await Archive(tmp_path / "elsewhere", url="file:///elsewhere").check()
 
 

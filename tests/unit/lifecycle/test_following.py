@@ -1,5 +1,6 @@
-"""A submission is followed to its real end: no lost line, no stream taken for an end, no silence taken for a failure."""
+"""A submission is followed to its real end: no lost line, no silence taken for a failure."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,11 @@ async def archived(world: World, folder: Path) -> bytes:
     return await SegmentedLog(world.tools(folder).archive, f"attempt-1/driver/{ID}").read_all()
 
 
-def prints(world: World, text: str) -> object:
+def prints(world: World, text: str) -> Callable[[], object]:
     return lambda: setattr(world.ray, "log", world.ray.log + text.encode())
 
 
-def becomes(world: World, status: JobStatus, message: str = "") -> object:
+def becomes(world: World, status: JobStatus, message: str = "") -> Callable[[], object]:
     return lambda: world.ray.put(ID, status, message=message)
 
 
@@ -91,7 +92,7 @@ async def test_a_failed_training_fails_with_its_last_lines(world: World, tmp_pat
     message = "Job entrypoint command failed with exit code 7, last available logs (truncated to 20,000 chars):\nboom"
     end = {"message": message, "error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", "driver_exit_code": 7}
     world.steps = [prints(world, "boom\n"), lambda: world.ray.put(ID, JobStatus.FAILED, **end)]
-    with pytest.raises(JobFailed, match="7.*boom"):
+    with pytest.raises(JobFailed, match=r"7.*boom"):
         await follow(world, tmp_path)
 
 

@@ -9,7 +9,7 @@ from rayflight.lifecycle.submission import Submitted, submit_once
 from rayflight.snapshot.model import Job
 from rayflight.specs import JobSpec
 from rayflight.states import JobStatus
-from tests.world import World, flight
+from tests.world import Jobs, World, flight
 
 JOB = JobSpec(entrypoint="python train.py", env={"LR": "0.1"})
 
@@ -81,7 +81,7 @@ async def test_two_racing_submitters_make_one_job(world: World, tmp_path: Path) 
     job = world.ray.table[first.id]
     world.ray.table = {}
 
-    class Late(type(world.ray)):  # the list was read before the other submitter came
+    class Late(Jobs):  # the list was read before the other submitter came
         async def list(self) -> tuple[Job, ...]:
             self.table = {job.id: job}
             return ()
@@ -93,7 +93,7 @@ async def test_two_racing_submitters_make_one_job(world: World, tmp_path: Path) 
 
 async def test_a_cluster_whose_head_was_lost_is_refused(world: World, tmp_path: Path) -> None:
     world.ray.lose_head()
-    with pytest.raises(NotVerified, match="session_2 was not seen ready.*Next: clear `provision` with downstream"):
+    with pytest.raises(NotVerified, match=r"session_2 was not seen ready.*Next: clear `provision` with downstream"):
         await submit(world, tmp_path)
     assert world.ray.submitted == []
 

@@ -44,7 +44,7 @@ async def test_another_flights_cluster_is_not_touched(world: World, tmp_path: Pa
 
 async def test_it_returns_only_when_the_last_pod_is_gone(world: World, tmp_path: Path) -> None:
     world.left = {"cluster-uid": ["pod head (Terminating)"]}
-    world.steps = [lambda: None, lambda: world.left.clear()]
+    world.steps = [lambda: None, world.left.clear]
     landing = await land(world, tmp_path)
     assert landing.seconds == 2
     assert world.said.count("Still there: pod head (Terminating)") == 1

@@ -1,4 +1,4 @@
-"""A sweep has at most so many clusters with pods; the others wait their turn in the order in which they were created."""
+"""A sweep has at most so many clusters with pods; the others wait their turn in the order of their creation."""
 
 from dataclasses import replace
 from pathlib import Path
