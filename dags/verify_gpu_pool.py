@@ -45,4 +45,4 @@ with DAG(
             ready_timeout=timedelta(minutes=15),
         )
 
-    check.expand(shape=shapes())  # type: ignore[call-arg]
+    check.expand(shape=shapes())  # type: ignore[call-arg, misc]

@@ -43,7 +43,7 @@ def digest(*parts: object, length: int = 10) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose a cluster is. ``airflow`` names the installation; ``attempt`` is the try number of ``plan`` (decision 1)."""
+    """Whose a cluster is. ``airflow`` names the installation; ``attempt`` is that of ``plan`` (decision 1)."""
 
     airflow: str
     dag_id: str
