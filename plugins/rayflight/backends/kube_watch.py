@@ -75,7 +75,8 @@ class ClusterWatch:
         return [
             Gap(
                 source=_FIELD.get(source, source),
-                why=f"not followed for {part.trouble.seconds:.0f} s: {part.trouble.error}",
+                # No age here: whoever says what it waits for says a change, and a growing number is none.
+                why=f"cannot be followed now, what was seen last stands: {part.trouble.error}",
             )
             for source, part in self._parts.items()
             if part.synced and part.trouble is not None
