@@ -39,7 +39,7 @@ class RayflightError(Exception):
         return _restore, (type(self), self.__dict__)
 
     def __str__(self) -> str:
-        head = f"{self.what} {self.which}".strip()
+        head = f"{self.what} {self.which}".strip().rstrip(":")
         sentence = f"{head}: {self.why}" if self.why else head
         sentence = sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
         return f"{sentence} Next: {self.next_step}" if self.next_step else sentence

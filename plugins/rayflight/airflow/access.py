@@ -30,8 +30,8 @@ def access(conn_id: str) -> KubeAccess:
     """Resolve in a task process. Raises InvalidSpec for a connection that is named but not there."""
     try:
         connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException as error:
-        return _without(conn_id, error)
+    except AirflowNotFoundException:
+        return _without(conn_id)
     return from_extras(conn_id, connection.extra_dejson)
 
 
@@ -39,21 +39,21 @@ async def aaccess(conn_id: str) -> KubeAccess:
     """Resolve on the triggerer's event loop, where the synchronous way would block it."""
     try:
         connection = await BaseHook.aget_connection(conn_id)
-    except AirflowNotFoundException as error:
-        return _without(conn_id, error)
+    except AirflowNotFoundException:
+        return _without(conn_id)
     return from_extras(conn_id, connection.extra_dejson)
 
 
-def _without(conn_id: str, error: Exception) -> KubeAccess:
+def _without(conn_id: str) -> KubeAccess:
     """As KubernetesHook does: in-cluster credentials or the default kubeconfig serve for its default connection."""
     if conn_id == DEFAULT_CONNECTION:
         return from_extras(conn_id, {})
     raise InvalidSpec(
-        "Connection not found:",
-        which=conn_id,
+        "Connection not found",
+        which=repr(conn_id),
         why="Airflow has no connection of this id",
-        next_step="create it (type Kubernetes or Rayflight), or name another with conn_id=",
-    ) from error
+        next_step="create it (type Kubernetes), or name another with conn_id=",
+    ) from None
 
 
 def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
@@ -80,7 +80,7 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
             which=conn_id,
             why=str(error),
             next_step="correct its extras; see docs/connections.md",
-        ) from error
+        ) from None
 
 
 def backend(access: KubeAccess) -> ClusterBackend:
@@ -91,10 +91,20 @@ def backend(access: KubeAccess) -> ClusterBackend:
 
 
 def archive(url: str) -> Archive:
-    """The flight's archive at its URL."""
+    """The flight's archive at its URL; opens nothing. Raises InvalidSpec for a URL of no known kind."""
     from rayflight.archive import Archive
 
-    return Archive(ObjectStoragePath(url), url=url)
+    try:
+        if "://" not in url:  # would be taken as relative to wherever this process happens to run
+            raise ValueError("it is not a URL")
+        return Archive(ObjectStoragePath(url), url=url)
+    except ValueError as error:
+        raise InvalidSpec(
+            "Unusable archive",
+            which=url,
+            why=str(error),
+            next_step="set [rayflight] archive (or archive=) to a URL like s3://conn@bucket/path or file:///shared/path",
+        ) from None
 
 
 def archive_url(base: str, owner: Owner) -> str:

@@ -35,7 +35,7 @@ def training_run(
     verify: bool | str = True,
     teardown: TeardownPolicy | Mapping[str, Any] | str = "always",
     archive: str | None = None,
-    at_once: int | None = None,
+    at_once: int | str | None = None,
     retries: int = 2,
     ready_timeout: timedelta = timedelta(minutes=30),
     **task_args: Any,

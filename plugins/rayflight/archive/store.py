@@ -62,23 +62,28 @@ class Archive:
         """Leave ``plan``'s marker. Raises InvalidSpec when the archive cannot be written."""
         try:
             await self.write_json(MARKER, marker)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - every store's library has exceptions of its own
             raise InvalidSpec(
                 "Cannot write the archive",
                 which=self.url,
-                why=str(error),
+                why=str(error) or type(error).__name__,
                 next_step="set [rayflight] archive (or archive=) to a place that every worker can write",
-            ) from error
+            ) from None
 
     async def check(self) -> None:
         """Raises ArchiveNotShared when ``plan``'s marker cannot be read by this process."""
-        if await self.read(MARKER) is None:
-            raise ArchiveNotShared(
-                "The archive is not shared:",
-                which=self.url,
-                why="the marker that `plan` left there cannot be read by this process",
-                next_step="use an object store, or a volume that all workers and triggerers mount at the same path",
-            )
+        why = "the marker that `plan` left there is not to be found from this process"
+        try:
+            if await self.read(MARKER) is not None:
+                return
+        except OSError as error:
+            why = f"the marker that `plan` left there cannot be read by this process ({error})"
+        raise ArchiveNotShared(
+            "The archive is not shared:",
+            which=self.url,
+            why=why,
+            next_step="use an object store, or a volume that all workers and triggerers mount at the same path",
+        )
 
     def _at(self, name: str) -> ArchivePath:
         path = self.root

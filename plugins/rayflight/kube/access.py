@@ -6,6 +6,7 @@ An access travels in triggers and connections as a plain dict; its repr shows no
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -14,6 +15,7 @@ from rayflight.errors import InvalidSpec
 from rayflight.labels import digest
 
 Dashboard = Literal["proxy", "direct"]
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,13 @@ class KubeAccess:
     def allowed(self, namespace: str | None = None) -> str:
         """The namespace to use (the default one for None). Raises InvalidSpec where this access does not allow it."""
         wanted = namespace or self.namespace
+        if not _DNS_LABEL.fullmatch(wanted):
+            raise InvalidSpec(
+                "No name of a namespace:",
+                which=repr(wanted),
+                why="it must hold at most 63 of a-z, 0-9 and '-', with neither end a '-'",
+                next_step="name the namespace in which the cluster shall live; nothing was created",
+            )
         if self.allowed_namespaces and wanted not in self.allowed_namespaces:
             raise InvalidSpec(
                 "Namespace not allowed",

@@ -150,9 +150,10 @@ def script_environment(flight: Flight, job: JobSpec, number: int) -> Mapping[str
         ScriptVariable.ATTEMPT: str(owner.attempt),
         ScriptVariable.SUBMISSION: str(number),
     }
-    if job.storage is not None:
+    storage = job.storage or flight.cluster_spec.storage
+    if storage is not None:
         # One folder per flight, not per attempt: a retried training resumes from its last checkpoint.
-        values[ScriptVariable.STORAGE_PATH] = job.storage.under(owner.flight_digest)
+        values[ScriptVariable.STORAGE_PATH] = storage.under(owner.flight_digest)
     return values
 
 

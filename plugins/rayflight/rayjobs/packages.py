@@ -48,18 +48,29 @@ class _File:
 
 def pack(folder: Path, *, excludes: Sequence[str] = (), prefix: str = "", max_bytes: int = MAX_BYTES) -> Package:
     """Pack what the ignore files let through. ``prefix`` is put before every name. Raises InvalidSpec."""
+    files = _chosen(folder, excludes, max_bytes)
+    package = _write(files, prefix)
+    _refuse_large(folder, len(package.archive), files, max_bytes)
+    return package
+
+
+def check(folder: Path) -> None:
+    """Raise what ``pack`` would raise of a folder that is missing, empty or too large; reads no content."""
+    _chosen(folder, (), MAX_BYTES)
+
+
+def _chosen(folder: Path, excludes: Sequence[str], max_bytes: int) -> list[_File]:
     if not folder.is_dir():
         raise InvalidSpec(
             "The working directory is missing:" if not folder.exists() else "The working directory is no folder:",
             which=str(folder),
-            next_step="correct `working_dir`; a relative one is looked up from the project's root",
+            why="" if folder.is_absolute() else f"a relative one is looked up from {Path.cwd()}",
+            next_step="name the folder that holds the script in `working_dir`; nothing was created",
         )
     files = sorted(_files(folder.resolve(), (*ALWAYS_EXCLUDED, *excludes)), key=lambda item: item.name)
     _refuse_empty(folder, files)
     _refuse_large(folder, sum(item.size for item in files), files, max_bytes)
-    package = _write(files, prefix)
-    _refuse_large(folder, len(package.archive), files, max_bytes)
-    return package
+    return files
 
 
 def _files(root: Path, excludes: Sequence[str]) -> Iterator[_File]:

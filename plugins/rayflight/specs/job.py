@@ -124,7 +124,7 @@ class JobSpec(Strict):
                 "Refused working_dir",
                 which=str(self.working_dir),
                 why=why,
-                next_step="name the folder that holds the script",
+                next_step="name the folder that holds the script by its absolute path, as of Path(__file__).parent",
             )
         if next(self.working_dir.iterdir(), None) is None:
             raise InvalidSpec(

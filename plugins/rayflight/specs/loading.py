@@ -38,6 +38,12 @@ def load_cluster(shape: str | Path | Mapping[str, Any] | ClusterSpec, *, folder:
         return shape
     if isinstance(shape, Mapping):
         return ClusterSpec.parse(dict(shape), which=str(shape.get("name") or "cluster shape"))
+    if not isinstance(shape, (str, Path)):
+        raise InvalidSpec(
+            "No cluster shape",
+            why=f"it is {shape!r}, neither a name nor a path nor a mapping",
+            next_step=f"name one of {', '.join(shape_names(folder=folder))}, or give a ClusterSpec",
+        )
     path = _path(shape, folder)
     return ClusterSpec.parse({"name": path.stem, **read_yaml(path)}, which=f"cluster shape {path.name}")
 

@@ -25,7 +25,7 @@ def resized(
         return spec.replace(overrides=merge(spec.overrides, changes)) if changes else spec
     changed: dict[str, Any] = {}
     if meant is not None:
-        new = meant.replace(**_numbers(meant, replicas, gpus))
+        new = _with_numbers(meant, replicas, gpus)
         changed["groups"] = tuple(new if each is meant else each for each in spec.groups)
     if image is not None:
         changed |= {
@@ -48,6 +48,14 @@ def _meant(spec: ClusterSpec, name: str | None) -> WorkerGroup:
             next_step="name the group to change",
         )
     return candidates[0]
+
+
+def _with_numbers(group: WorkerGroup, replicas: int | None, gpus: int | None) -> WorkerGroup:
+    try:
+        return group.replace(**_numbers(group, replicas, gpus))
+    except InvalidSpec as error:
+        which = f"resize of group {group.name!r}"
+        raise InvalidSpec(error.what, which=which, why=error.why, next_step=error.next_step) from None
 
 
 def _numbers(group: WorkerGroup, replicas: int | None, gpus: int | None) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _text(detail: ErrorDetails, model: type[BaseModel]) -> str:
     if detail["type"] == "missing":
         return f"{where}: required, but missing"
     message = str(detail.get("ctx", {}).get("error", "")) or detail["msg"]
-    return f"{where}: {message}{_value(detail)}" if where else message
+    return f"{where}: {message}{_value(detail)}" if where else f"{message}{_value(detail)}"
 
 
 def _value(detail: ErrorDetails) -> str:

@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from rayflight.airflow import access, outcomes
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.retry import DiagnosisRetryPolicy
-from rayflight.errors import InvalidSpec
+from rayflight.errors import InvalidSpec, RayflightError
 
 T = TypeVar("T")
 
@@ -50,18 +50,26 @@ class FlightOperator(BaseOperator):
         """The flight that was handed over. Raises InvalidSpec when there is none."""
         from rayflight.lifecycle.flight import Flight
 
-        if not isinstance(self.flight, Mapping) or "owner" not in self.flight:
-            raise InvalidSpec(
-                "No flight was handed over to task",
-                which=self.task_id,
-                why=f"flight is {type(self.flight).__name__}",
-                next_step="pass the output of PlanFlight or CreateRayCluster as flight=",
-            )
-        return Flight.from_dict(self.flight)
+        try:
+            if isinstance(self.flight, Mapping):
+                return Flight.from_dict(self.flight)
+            why = f"flight is {type(self.flight).__name__}"
+        except (KeyError, TypeError) as error:
+            why = f"what came is not a flight ({error})"
+        raise InvalidSpec(
+            "No flight was handed over to task",
+            which=self.task_id,
+            why=why,
+            next_step="pass the output of PlanFlight or CreateRayCluster as flight=",
+        )
 
     def run_async(self, recipe: Callable[[Tools], Awaitable[T]], flight: Flight) -> T:
         """Run a recipe now, in this process."""
-        return asyncio.run(self._with_tools(recipe, flight))
+        try:
+            return asyncio.run(self._with_tools(recipe, flight))
+        except RayflightError as error:
+            self.log.debug("What lies behind the error of this task", exc_info=error)
+            raise error from None  # its sentence says why: the task log need not show four exceptions of libraries
 
     async def _with_tools(self, recipe: Callable[[Tools], Awaitable[T]], flight: Flight) -> T:
         from rayflight.lifecycle.flight import Tools

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rayflight.airflow.links import RayDashboardLink
@@ -29,7 +28,7 @@ class CreateRayCluster(PlanFlight):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Raises InvalidSpec, PermissionMissing, ForeignObject, ApiUnreachable; nothing half-made is left."""
-        if not isinstance(self.flight, Mapping):
+        if self.flight is None:
             self.flight = super().execute(context)
         flight = self.the_flight()
         ref, url = self.run_async(lambda tools: _create(tools, flight), flight)

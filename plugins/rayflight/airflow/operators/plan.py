@@ -8,10 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import access, settings
+from rayflight.airflow import access, forms, settings
 from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator, attempt, plain
-from rayflight.errors import InvalidSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,6 +40,7 @@ class PlanFlight(FlightOperator):
         "archive",
         "teardown",
         "verify",
+        "at_once",
     )
 
     def __init__(
@@ -53,7 +53,7 @@ class PlanFlight(FlightOperator):
         teardown: TeardownPolicy | Mapping[str, Any] | str = "always",
         verify: bool | str = True,
         archive: str | None = None,
-        at_once: int | None = None,
+        at_once: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,13 +80,16 @@ class PlanFlight(FlightOperator):
         """The flight of this task's context."""
         from rayflight.labels import Owner
         from rayflight.lifecycle.flight import Flight, Interval
+        from rayflight.lifecycle.turns import queued
         from rayflight.specs import JobSpec, TeardownPolicy, load_cluster, resized
 
-        spec = resized(load_cluster(self.cluster), **_changes(self.resize))
-        job = None if not self.job else JobSpec.parse(_job(self.job))
+        spec = resized(load_cluster(self.cluster), **forms.changes(self.resize))
+        job = None if not self.job else JobSpec.parse(forms.job(self.job), which=f"job of task {self.task_id}")
         if job is not None:
-            job.require_files()
+            require_files(job)
             spec = spec.with_storage(job.storage)
+        at_once = forms.count(self.at_once, field="at_once")
+        queued(spec, at_once)  # refused here, not when it is created
         ti, dag_run = context["ti"], context["dag_run"]
         owner = Owner(
             airflow=settings.instance() or "unnamed",
@@ -102,10 +105,10 @@ class PlanFlight(FlightOperator):
             namespace=namespace,
             spec=spec.to_dict(),
             job=job.to_dict() if job else None,
-            teardown=TeardownPolicy.parse(self.teardown).to_dict(),
-            verify=_truth(self.verify),
+            teardown=TeardownPolicy.parse(self.teardown, which=f"teardown of task {self.task_id}").to_dict(),
+            verify=forms.truth(self.verify, field="verify"),
             archive=access.archive_url(self.archive or settings.archive_base(), owner),
-            at_once=self.at_once,
+            at_once=at_once,
             interval=Interval(
                 logical_date=_time(dag_run.logical_date),
                 start=_time(dag_run.data_interval_start),
@@ -119,30 +122,13 @@ def as_xcom(flight: Flight) -> dict[str, Any]:
     return {**flight.to_dict(), "cluster": flight.owner.cluster_name, "attempt": flight.owner.attempt}
 
 
-def _job(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A form gives storage as the name of a claim or a URL, or leaves it empty."""
-    data = dict(job)
-    storage = data.get("storage")
-    if isinstance(storage, str):
-        data["storage"] = ({"url": storage} if "://" in storage else {"claim": storage}) if storage else None
-    return data
+def require_files(job: JobSpec) -> None:
+    """Refuse a working_dir that could not be sent, before anything is created."""
+    from rayflight.rayjobs import packages
 
-
-_NUMBERS = ("replicas", "gpus")
-
-
-def _changes(resize: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A form's values: rendered templates are text, and an empty field changes nothing."""
-    given = {key: value for key, value in (resize or {}).items() if value not in (None, "", "None")}
-    try:
-        return {key: int(value) if key in _NUMBERS else value for key, value in given.items()}
-    except ValueError as error:
-        raise InvalidSpec("Refused resize", which=str(given), why=str(error), next_step="give whole numbers") from error
-
-
-def _truth(value: object) -> bool:
-    """A templated parameter arrives as text."""
-    return value if isinstance(value, bool) else str(value).strip().lower() in ("true", "1", "yes")
+    job.require_files()
+    if job.working_dir is not None:
+        packages.check(job.working_dir)
 
 
 def _time(value: datetime | None) -> str:

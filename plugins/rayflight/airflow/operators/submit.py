@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import outcomes
+from rayflight.airflow import forms, outcomes
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator, plain
+from rayflight.airflow.operators.plan import require_files
 from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
 
@@ -46,6 +47,7 @@ class SubmitRayJob(FlightOperator):
     def execute(self, context: Context) -> Any:
         """Submit at once where the cluster is fit; else prepare the next one first."""
         flight, ti = self.the_flight(), context["ti"]
+        self.the_job(flight)  # refused before anything is made for it
         ref = self.run_async(lambda tools: _usable(tools, flight, ti.try_number), flight)
         if ref is not None:
             return self._train(context, flight, ref)
@@ -61,17 +63,24 @@ class SubmitRayJob(FlightOperator):
 
         return self._train(context, self.the_flight(), ClusterRef.from_dict(result["cluster"]))
 
-    def _train(self, context: Context, flight: Flight, ref: ClusterRef) -> Any:
+    def the_job(self, flight: Flight) -> JobSpec:
+        """This task's own job, or the flight's. Raises InvalidSpec when there is none, or it cannot run there."""
         from rayflight.specs import JobSpec
 
-        job = JobSpec.parse(self.job) if self.job else flight.job_spec
+        which = f"job of task {self.task_id}"
+        job = JobSpec.parse(forms.job(self.job), which=which) if self.job else flight.job_spec
         if job is None:
-            raise InvalidSpec(
-                "Nothing to train in task",
-                which=self.task_id,
-                why="neither the flight nor the task has a job",
-                next_step="pass job=",
-            )
+            why, step = "neither the flight nor the task has a job", "pass job="
+            raise InvalidSpec("Nothing to train in task", which=self.task_id, why=why, next_step=step)
+        require_files(job)
+        if job.storage not in (None, flight.cluster_spec.storage):
+            why = "the cluster was made without it"
+            step = "name it in the shape, or in the job of the task that plans the cluster"
+            raise InvalidSpec("Refused", which=f"storage of the {which}", why=why, next_step=step)
+        return job
+
+    def _train(self, context: Context, flight: Flight, ref: ClusterRef) -> Any:
+        job = self.the_job(flight)
         flight = replace(flight, owner=ref.owner) if ref.owner else flight
         ti = context["ti"]
         submitted, url = self.run_async(
