@@ -147,8 +147,10 @@ def _unmapped(found: PodMap) -> str:
         if len(nodes) > 1
     ]
     ghosts = [f"Ray node {node.id[:8]} ({node.ip}) is ALIVE, but its pod is gone" for node in found.ghosts]
-    troubles = absent + twice + ghosts
-    return f"{len(absent) + len(twice)} of {len(found.candidates)} pods: {joined(troubles)}" if troubles else ""
+    waiting = len(absent) + len(twice)
+    if not waiting:
+        return joined(ghosts)
+    return f"{waiting} of {len(found.candidates)} pods: {joined(absent + twice + ghosts)}"
 
 
 def _gpus_missing(snapshot: Snapshot, found: PodMap) -> str:
@@ -207,6 +209,9 @@ def _waiting(pod: Pod) -> Iterator[str]:
     for item in sorted(pod.containers, key=lambda it: not it.init):
         if item.state == "waiting" and item.reason not in _ORDINARY:
             yield _container(item)
+        elif item.terminated and item.terminated.exit_code:
+            kind = "init container" if item.init else "container"
+            yield f"{kind} {item.name} ended with exit code {item.terminated.exit_code}"
 
 
 def _container(item: Container) -> str:

@@ -46,6 +46,15 @@ def test_a_pod_asks_for_its_containers_together_or_its_largest_init_container():
     assert asked(big)["memory"] == 4 * 2**30
 
 
+def test_a_sidecar_in_the_init_list_runs_beside_the_others():
+    both = (container("side", cpu="3", init=True, sidecar=True), container("ray", cpu="1"))
+    assert asked(replace(worker(1), containers=both))["cpu"] == 4
+
+
+def test_an_empty_affinity_term_matches_no_node():
+    assert refusals(worker(1, affinity=affinity()), node("gpu-1", 4))
+
+
 def test_limits_stand_in_for_absent_requests():
     pod = replace(worker(1), containers=(container("ray", requests={}, limits={GPU: "2"}),))
     assert asked(pod) == {GPU: 2.0}

@@ -42,6 +42,43 @@ def test_desired_pods_are_replicas_between_the_bounds_times_hosts(fields, desire
     assert cluster_of(group(**fields)).groups[0].desired == desired
 
 
+@pytest.mark.parametrize(
+    "parse",
+    [kubernetes.cluster, kubernetes.pod, kubernetes.node, kubernetes.quota, kubernetes.claim, kubernetes.service],
+)
+def test_an_object_that_says_nothing_but_its_name_is_read(parse):
+    assert parse({"metadata": {"name": "x"}}).name == "x"
+    with pytest.raises(KeyError):
+        parse({"metadata": {}})
+
+
+def test_every_field_that_judgement_needs_is_read():
+    seen = moments.moment("healthy-t060s")
+    assert seen.cluster.head_service == "c-head-svc"
+    assert (seen.cluster.generation, seen.cluster.observed_generation) == (1, 1)
+    assert seen.cluster.head_start_params["num-gpus"] == "0"
+    assert seen.cluster.groups[0].selector == {"kubernetes.io/hostname": "node-1"}
+    assert seen.services[0].ports["dashboard"] == 8265
+    assert {pod.owner_uid for pod in seen.pods} == {seen.cluster.uid}
+    group = seen.ray.placement_groups[0]
+    assert (group.state, group.ray_job, len(group.bundles), group.bundles[0]["GPU"]) == ("REMOVED", "02000000", 2, 1.0)
+    assert group.since
+    job = seen.ray.jobs[0]
+    assert (job.ray_job, job.message, job.driver_exit_code) == ("02000000", "Job finished successfully.", 0)
+    assert job.driver_node_id == next(node.id for node in seen.ray.nodes if node.is_head)
+    assert seen.ray.session.startswith("session_")
+
+
+def test_a_tainted_node_and_a_claiming_pod_are_read():
+    taints = moments.moment("tainted-gpu-node-t041s").nodes[0].taints
+    assert [(item.key, item.value, item.effect) for item in taints] == [("nvidia.com/gpu", "present", "NoSchedule")]
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": "data"}}]
+    tolerations = [{"key": "k", "effect": "NoSchedule"}]
+    pod = kubernetes.pod({"metadata": {"name": "p"}, "spec": {"volumes": volumes, "tolerations": tolerations}})
+    assert pod.claims == ("data",)
+    assert (pod.tolerations[0].effect, pod.tolerations[0].operator) == ("NoSchedule", "Equal")
+
+
 def test_desired_pods_count_the_head():
     assert cluster_of(group(replicas=2), group(replicas=1)).desired_pods == 4
 

@@ -117,6 +117,32 @@ def test_a_crashing_container_is_named_with_its_exit_code_but_no_count():
     assert "7" not in said
 
 
+def test_a_container_that_has_just_ended_is_named():
+    pod = with_container(worker(2), "ray-worker", state="terminated", terminated=ended(2))
+    said = waits_for(snapshot(pods=(head(), worker(1), pod)))
+    assert "container ray-worker ended with exit code 2" in said
+
+
+def test_a_gated_pod_is_said_to_be_gated():
+    pod = worker(2, phase="Pending", node="", conditions=(), scheduling_gates=("kueue",))
+    assert "is gated: kueue" in waits_for(snapshot(pods=(head(), worker(1), pod)))
+    unseen = replace(pod, scheduling_gates=())
+    assert "default-scheduler has not looked at it yet" in waits_for(snapshot(pods=(head(), worker(1), unseen)))
+
+
+def test_a_worker_that_waits_for_the_head_is_said_to():
+    pod = with_container(worker(2, phase="Pending"), "wait-gcs-ready", state="running")
+    assert "init container wait-gcs-ready runs" in waits_for(snapshot(pods=(head(), worker(1), pod)))
+    created = with_container(worker(2, phase="Pending"), "ray-worker", state="waiting", reason="ContainerCreating")
+    assert "containers are being created" in waits_for(snapshot(pods=(head(), worker(1), created)))
+
+
+def test_pods_without_an_ip_are_no_ray_nodes():
+    pods = (head(), worker(1), worker(2, ip=""))
+    nodes = (*ray(head(), worker(1)).nodes, ray_node(worker(2), ip=""))
+    assert "worker-2 runs, but is not ALIVE" in waits_for(snapshot(pods=pods, ray=ray(nodes=nodes)))
+
+
 def test_a_pulling_image_is_waited_for_in_words():
     pod = worker(2, phase="Pending", conditions=())
     pulling = event("Pulling", 'Pulling image "registry.example/ray:2.60.0"', about=pod, type="Normal")
@@ -138,7 +164,7 @@ def test_two_alive_ray_nodes_of_one_ip_are_not_one_to_one():
 def test_the_ray_node_of_a_pod_that_is_gone_is_waited_out():
     """Ray calls the node of a force-deleted pod ALIVE for half a minute: placement could go there."""
     said = waits_for(moment("worker-pod-deleted-t023s"))
-    assert "is ALIVE, but its pod is gone" in said
+    assert said.endswith("is ALIVE, but its pod is gone")
     assert readiness(moment("worker-pod-deleted-t093s")).ready
 
 

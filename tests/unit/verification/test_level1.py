@@ -113,6 +113,19 @@ def test_without_kubernetes_its_objects_are_not_applicable_and_never_passed():
     assert {str(check.verdict) for check in checks if check.level == 1} == {"not applicable"}
 
 
+def test_the_head_service_is_the_one_that_the_cluster_names():
+    named = replace(SEEN, services=(Service(name="other", ports={"dashboard": 1, "gcs-server": 2, "client": 3}),))
+    assert verdicts("head-service-ports", named) == ["failed"]
+    unnamed = replace(named, cluster=cluster(head_service=""))
+    assert verdicts("head-service-ports", unnamed) == ["passed"]
+
+
+def test_pods_that_cannot_be_read_are_unknown_rows():
+    seen = replace(SEEN, pods=(), gaps=gap("pods"))
+    for name in ("head-pod-ready", "nodes-match", "worker-pods-ready"):
+        assert verdicts(name, seen) == ["unknown"]
+
+
 def test_a_pending_worker_is_not_ready():
     seen = snapshot(pods=(head(), worker(1), pending(2)))
     assert verdicts("worker-pods-ready", seen) == ["failed"]

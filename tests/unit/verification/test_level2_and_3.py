@@ -120,6 +120,20 @@ def test_two_ranks_on_one_gpu_fail():
     assert verdicts("gpu-assigned-once", probed=result(rank(0), rank(1, gpu_ids=[]))) == ["passed", "failed"]
 
 
+def test_ranks_that_did_not_say_their_gpus_are_unknown():
+    assert verdicts("gpu-assigned-once", probed=result(rank(0), rank(1, gpu_ids=None))) == ["passed", "unknown"]
+    assert verdicts("gpu-assigned-once", probed=result(rank(0))) == ["passed", "unknown"]
+
+
+def test_a_ghost_beside_a_lost_node_does_not_make_the_count_right():
+    swapped = with_nodes(*RAY.nodes[:2], ray_node(worker(9), id="ghost-node"))
+    assert verdicts("ray-nodes-alive", swapped) == ["failed"]
+
+
+def test_ray_without_a_head_node_is_unknown():
+    assert verdicts("head-offers-no-gpu", with_nodes(*RAY.nodes[1:])) == ["unknown"]
+
+
 def test_a_device_in_two_pods_fails():
     probed = result(rank(0), rank(1, devices=rank(0)["devices"]))
     (row,) = rows("gpu-uuids-unique", probed=probed)

@@ -110,6 +110,26 @@ def test_every_rank_writes_and_reads_the_same_storage(answer, verdict, words):
     assert words in row.observed
 
 
+def test_a_cluster_without_gpus_computes_on_its_cpus_by_gloo():
+    cpu = {"gpu_ids": [], "devices": [], "compute": CPU_COMPUTE, "collective": collective(backend="gloo")}
+    probed, asked = result(rank(0, **cpu), rank(1, **cpu)), spec(group={"gpus": 0})
+    for name in ("probe-ran", "compute", "collective"):
+        assert set(verdicts(name, probed=probed, asked=asked)) == {"passed"}
+
+
+def test_one_node_alone_reads_its_own_blocks():
+    alone = rank(0, object_store={"put_get_ok": True, "from_node": "ray-worker-uid-1"})
+    (row,) = rows("object-store", probed=result(alone))
+    assert (row.verdict, row.expected) == ("passed", "each rank reads what was put")
+
+
+def test_a_result_without_ranks_passes_nothing():
+    probed = result() | {"ranks": []}
+    for name in ("probe-ran", "collective", "object-store"):
+        assert verdicts(name, probed=probed) == ["failed"]
+    assert verdicts("storage-shared", probed=probed, asked=spec(**CLAIM)) == ["failed"]
+
+
 def test_without_storage_there_is_nothing_to_share():
     assert verdicts("storage-shared") == ["not applicable"]
 
