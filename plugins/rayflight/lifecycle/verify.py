@@ -90,10 +90,10 @@ async def _probe(tools: Tools, flight: Flight, ref: ClusterRef, api: RayJobs) ->
 
 
 def expectation(spec: ClusterSpec) -> Mapping[str, Any]:
-    """What the probe must find: one bundle per GPU, or one per worker pod where there are none."""
+    """What the probe must find: one bundle per GPU, and one per worker pod that has none."""
     return {
         "gpus": spec.gpus,
-        "cpu_nodes": 0 if spec.gpus else spec.worker_pods,
+        "cpu_nodes": sum(group.pods for group in spec.groups if not group.gpus),
         "placement_seconds": 30,
         "total_seconds": _PROBE_SECONDS,
     }

@@ -17,7 +17,8 @@ def level4(spec: ClusterSpec, probed: Probed | None, probe_log: str = "") -> tup
 
 
 def _bundles(spec: ClusterSpec) -> int:
-    return spec.gpus or spec.worker_pods
+    """One per GPU, and one per worker pod that has none."""
+    return sum(group.pods * (group.gpus or 1) for group in spec.groups)
 
 
 def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Iterator[Check]:

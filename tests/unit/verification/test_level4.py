@@ -117,6 +117,13 @@ def test_a_cluster_without_gpus_computes_on_its_cpus_by_gloo():
         assert set(verdicts(name, probed=probed, asked=asked)) == {"passed"}
 
 
+def test_a_mixed_cluster_has_a_rank_per_gpu_and_one_per_pod_without():
+    groups = [{"name": "gpu", "replicas": 1, "gpus": 1}, {"name": "cpu", "replicas": 1}]
+    asked = spec(groups=groups)
+    assert verdicts("probe-ran", asked=asked) == ["passed"]
+    assert verdicts("probe-ran", probed=result(rank(0)), asked=asked) == ["failed"]
+
+
 def test_one_node_alone_reads_its_own_blocks():
     alone = rank(0, object_store={"put_get_ok": True, "from_node": "ray-worker-uid-1"})
     (row,) = rows("object-store", probed=result(alone))
