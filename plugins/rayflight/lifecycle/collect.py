@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rayflight.archive import SegmentedLog
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.diagnosis import diagnose
 from rayflight.errors import RayflightError
+from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.submission import NUMBER
 from rayflight.snapshot.model import Snapshot
 
 _PARALLEL = 8  # logs at a time
@@ -37,13 +39,15 @@ async def collect(tools: Tools, flight: Flight) -> Collected:
     """Logs of pods and Ray nodes, objects of both layers, and the whole driver log of each submission."""
     refs = await tools.backend.find(flight.namespace, flight.owner.flight_selector())
     totals = [await _cluster(tools, flight, ref) for ref in refs]
+    gaps = [gap for ref in refs for gap in await _last_lines(tools, flight, ref)]
     driver = await _driver_logs(tools, flight)
     result = Collected(
         archive=tools.archive.url,
         files=sum(item.files for item in totals) + driver,
         bytes=sum(item.bytes for item in totals),
         missing=tuple(gap for item in totals for gap in item.missing)
-        or (() if refs else ("no cluster is left to collect from",)),
+        + tuple(gaps)
+        + (() if refs else ("no cluster is left to collect from",)),
         diagnosis=totals[-1].diagnosis if totals else {},
     )
     await tools.archive.write_json(f"{flight.folder}/index.json", result.to_dict())
@@ -106,6 +110,25 @@ async def _logs(tools: Tools, ref: ClusterRef, logs: tuple[LogFile, ...], folder
             missing.append(f"log {tasks[task].source} {tasks[task].name}: not read within {_SECONDS:.0f} s")
         await asyncio.gather(*tasks, return_exceptions=True)
     return sizes
+
+
+def _unsaid(_message: str, /, *_args: object) -> None:
+    """For lines that belong into the archive only: this is not the task that trained."""
+
+
+async def _last_lines(tools: Tools, flight: Flight, ref: ClusterRef) -> list[str]:
+    """What nobody followed to its end (a person ended the task): carried over now, byte for byte, without saying it."""
+    quiet = replace(tools, say=_unsaid)
+    api = tools.backend.jobs(ref)
+    try:
+        jobs = [job for job in await api.list() if NUMBER in job.metadata]
+        for job in jobs:
+            log = DriverLog(quiet, api, SegmentedLog(tools.archive, f"{flight.folder}/driver/{job.id}"))
+            await log.resume()
+            await log.pump(job, final=True)
+    except RayflightError as error:
+        return [f"driver logs of {ref}: {error}"]
+    return []
 
 
 async def _driver_logs(tools: Tools, flight: Flight) -> int:

@@ -25,6 +25,7 @@ from rayflight.states import JobStatus
 _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API has no watch
 _LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
 _SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
+_LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked for where nobody serves it
 _SETTLE = timedelta(seconds=15)  # a hopeless picture must stay as it is this long (replacements are on their way)
 
 
@@ -73,9 +74,10 @@ class Follower:
             except ApiUnreachable as error:
                 await self._unreachable(error)
                 continue
+            self.silent_since = None
             if outcome is not None:
                 return outcome
-            self._check_deadline(log)
+            await self._check_deadline(api, log)
         raise AssertionError("changes() never ends")
 
     async def _step(self, api: RayJobs, log: DriverLog) -> Outcome | None:
@@ -83,12 +85,11 @@ class Follower:
         if job is None:
             await self._lost(api)
             return None
-        self.silent_since = None
         self._note(job)
-        await log.pump(job, final=job.status.ended)
         if job.status.ended:
             await self._drain(log, job)
             return await self._ended(log, job)
+        await log.pump(job)
         await self._watch_both_layers()
         return None
 
@@ -103,12 +104,20 @@ class Follower:
             )
 
     async def _drain(self, log: DriverLog, job: Job) -> None:
-        """The driver's last lines reach its file a moment after the status: read until nothing comes any more."""
+        """The driver's last lines reach its file a moment after the status: read until nothing comes any more.
+
+        Raises ApiUnreachable while the log may still be had; after a grace the end counts and the gap is said.
+        """
         quiet = 0
-        while quiet < 2:
-            quiet = 0 if await log.pump(job, final=True) else quiet + 1
-            if quiet < 2:
-                await asyncio.sleep(0.1)
+        try:
+            while quiet < 2:
+                quiet = 0 if await log.pump(job, final=True) else quiet + 1
+                if quiet < 2:
+                    await asyncio.sleep(0.1)
+        except ApiUnreachable as error:
+            if self.silent_since is None or self.tools.now() - self.silent_since < _LAST_LINES:
+                raise
+            self.tools.say("The driver log from byte %d on could not be read: %s", log.offset, error)
 
     async def _ended(self, log: DriverLog, job: Job) -> Outcome:
         await self.tools.archive.write_json(f"{self.flight.folder}/submission-{job.id}.json", asdict(job))
@@ -188,14 +197,18 @@ class Follower:
                 f"Submission {self.submission_id} could not be followed", which=f"on {self.ref}", diagnosis=diagnosis
             )
 
-    def _check_deadline(self, log: DriverLog) -> None:
-        if self.deadline and self.tools.now() >= self.deadline:
-            facts = (f"the submission is {self.status}", f"last line: {log.tail[-1] if log.tail else 'none'}")
-            raise WaitTimedOut(
-                f"Submission {self.submission_id} did not end in time",
-                which=f"on {self.ref}",
-                diagnosis=Diagnosis(verdict="unknown", facts=facts),
-            )
+    async def _check_deadline(self, api: RayJobs, log: DriverLog) -> None:
+        """Out of time: the training is stopped, or a retry would only adopt it."""
+        if self.deadline is None or self.tools.now() < self.deadline:
+            return
+        stopped = await api.stop(self.submission_id)
+        self.tools.say("Out of time: asked Ray to stop %s (%s)", self.submission_id, stopped)
+        cause = _out_of_time(self.submission_id, self.status, log.tail[-1] if log.tail else "")
+        raise JobFailed(
+            f"Submission {self.submission_id} did not end in time",
+            which=f"on {self.ref}",
+            diagnosis=Diagnosis(verdict="cause", cause=cause),
+        )
 
 
 def _plain(job: Job, log: DriverLog, diagnosis: Diagnosis) -> Diagnosis:
@@ -206,6 +219,18 @@ def _plain(job: Job, log: DriverLog, diagnosis: Diagnosis) -> Diagnosis:
         *diagnosis.facts,
     )
     return Diagnosis(verdict="unknown", facts=facts, gaps=diagnosis.gaps)
+
+
+def _out_of_time(submission_id: str, status: str, last_line: str) -> Finding:
+    return Finding(
+        id="training-out-of-time",
+        title="The training took longer than it may",
+        layer=Layer.RAY,
+        summary=f"Submission {submission_id} was {status} when its time was over; its last line: {last_line or 'none'}",
+        next_step="give the job a longer timeout, or see in its log why it was slow",
+        decision=Decision.FAIL,
+        objects=(f"submission/{submission_id}",),
+    )
 
 
 def _head_lost(submission_id: str, why: str, evidence: tuple[Evidence, ...]) -> Finding:

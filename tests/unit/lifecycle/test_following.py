@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rayflight.archive import SegmentedLog
-from rayflight.errors import JobFailed, WaitTimedOut
+from rayflight.errors import ApiUnreachable, JobFailed
+from rayflight.findings import Decision
 from rayflight.lifecycle.following import Follower, Outcome
 from rayflight.states import JobStatus
 from tests.world import World, flight
@@ -102,8 +103,21 @@ async def test_a_job_gone_with_its_head_is_said_as_such(world: World, tmp_path: 
         await follow(world, tmp_path)
 
 
-async def test_a_deadline_ends_the_wait_and_says_the_last_line(world: World, tmp_path: Path) -> None:
+async def test_an_ended_job_counts_even_where_its_log_cannot_be_had(world: World, tmp_path: Path) -> None:
+    async def unreadable(*_: object) -> bytes:
+        raise ApiUnreachable("The agent is dead")
+
+    world.ray.read_driver_log = unreadable  # type: ignore[assignment, method-assign]
+    world.steps = [becomes(world, JobStatus.SUCCEEDED), *[lambda: None] * 90]
+    assert (await follow(world, tmp_path)).status == "SUCCEEDED"
+    assert any("from byte 0 on could not be read" in line for line in world.said)
+    assert sum("does not answer" in line for line in world.said) == 1
+
+
+async def test_a_deadline_stops_the_training_and_says_the_last_line(world: World, tmp_path: Path) -> None:
     world.steps = [prints(world, "epoch 1\n"), *[lambda: None] * 5]
     deadline = world.time.replace(second=3)
-    with pytest.raises(WaitTimedOut, match="epoch 1"):
+    with pytest.raises(JobFailed, match="epoch 1") as raised:
         await follower(world, tmp_path, deadline=deadline).follow()
+    assert raised.value.decision is Decision.FAIL
+    assert world.ray.stopped == [ID]
