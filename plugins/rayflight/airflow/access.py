@@ -61,12 +61,11 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
     from rayflight.kube.access import KubeAccess
 
     values = {key.removeprefix(_PREFIX): value for key, value in extras.items() if value not in (None, "")}
-    inline = values.get("kube_config")
     allowed = values.get("allowed_namespaces") or ()
     try:
         return KubeAccess(
             kubeconfig=values.get("kube_config_path"),
-            inline=json.loads(inline) if isinstance(inline, str) else inline,
+            inline=_inline(values.get("kube_config")),
             in_cluster=bool(values.get("in_cluster", False)),
             context=values.get("cluster_context"),
             namespace=values.get("namespace") or "default",
@@ -74,13 +73,23 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
             dashboard=values.get("dashboard", "proxy"),
             verify=not values.get("disable_verify_ssl", False),
         )
+    except InvalidSpec as error:
+        raise _unusable(conn_id, error.why, error.next_step) from None
     except (TypeError, ValueError) as error:
-        raise InvalidSpec(
-            "Unusable connection",
-            which=conn_id,
-            why=str(error),
-            next_step="correct its extras; see docs/connections.md",
-        ) from None
+        raise _unusable(conn_id, str(error), "correct its extras") from None
+
+
+def _inline(given: object) -> dict[str, Any] | None:
+    """A kubeconfig that stands in the connection, as JSON text or as data."""
+    config = json.loads(given) if isinstance(given, str) else given
+    if config is not None and not isinstance(config, dict):
+        raise ValueError(f"kube_config holds a {type(config).__name__}, not a kubeconfig")
+    return config
+
+
+def _unusable(conn_id: str, why: str, next_step: str) -> InvalidSpec:
+    step = f"{next_step}; see docs/connections.md"
+    return InvalidSpec("Unusable connection", which=repr(conn_id), why=why, next_step=step)
 
 
 def backend(access: KubeAccess) -> ClusterBackend:

@@ -22,6 +22,7 @@ from rayflight.errors import InvalidSpec
 from rayflight.kube.access import KubeAccess
 from rayflight.kube.credentials import Credentials, ExecPlugin, FileToken, FixedCredentials, LegacyProvider
 
+_REPAIR = "correct the kubeconfig of the connection"
 _POD_SECRETS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -73,9 +74,11 @@ def _read(paths: list[Path]) -> dict[str, Any]:
             data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             why = str(error).replace("\n", " ")
-            raise InvalidSpec("Cannot read the kubeconfig", which=str(path), why=why) from error
+            step = "correct kube_config_path of the connection, or put the file there on every worker and triggerer"
+            raise InvalidSpec("Cannot read the kubeconfig", which=str(path), why=why, next_step=step) from error
         if not isinstance(data, dict):
-            raise InvalidSpec("Not a kubeconfig", which=str(path), why=f"it holds a {type(data).__name__}")
+            why = f"it holds a {type(data).__name__}"
+            raise InvalidSpec("Not a kubeconfig", which=str(path), why=why, next_step=_REPAIR)
         for key, value in data.items():
             if isinstance(value, list):
                 merged[key] = [*merged.get(key, []), *value]
@@ -92,7 +95,9 @@ async def _from_config(access: KubeAccess, config: Mapping[str, Any], base: Path
     cluster = _named(config, "clusters", str(chosen.get("cluster")), "cluster")
     user = _named(config, "users", str(chosen.get("user")), "user") if chosen.get("user") else {}
     if not cluster.get("server"):
-        raise InvalidSpec("Incomplete kubeconfig", which=f"cluster {chosen.get('cluster')!r}", why="it names no server")
+        which = f"cluster {chosen.get('cluster')!r}"
+        raise InvalidSpec("Incomplete kubeconfig", which=which, why="it names no server", next_step=_REPAIR)
+    _check_url(str(cluster["server"]))
     credentials = _credentials(user, base)
     if isinstance(credentials, ExecPlugin):
         status = await credentials.status()
@@ -114,7 +119,19 @@ def _named(config: Mapping[str, Any], section: str, name: str, kind: str) -> Map
             found: Mapping[str, Any] = item.get(kind) or {}
             return found
     known = ", ".join(str(item.get("name")) for item in config.get(section) or ()) or "none"
-    raise InvalidSpec("Incomplete kubeconfig", which=f"{kind} {name!r}", why=f"not there (there are: {known})")
+    why = f"not there (there are: {known})"
+    raise InvalidSpec("Incomplete kubeconfig", which=f"{kind} {name!r}", why=why, next_step=_REPAIR)
+
+
+def _check_url(server: str) -> None:
+    try:
+        parts = urlsplit(server)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        why = "it is no URL like https://host:6443"
+        raise InvalidSpec("Unusable server of the kubeconfig", which=repr(server), why=why, next_step=_REPAIR)
 
 
 def _credentials(user: Mapping[str, Any], base: Path) -> Credentials:

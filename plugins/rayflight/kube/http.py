@@ -179,6 +179,10 @@ class _mapped:  # noqa: N801 - used as a statement
 
 def _reason(error: BaseException) -> str:
     """httpx says "All connection attempts failed" for everything: the operating system's words are deeper."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"no connection within {CONNECT_SECONDS:.0f} s"
+    if isinstance(error, (httpx.TimeoutException, TimeoutError)):
+        return "no answer in time"
     deepest: BaseException | None = error
     said = str(error) or type(error).__name__
     while deepest is not None:

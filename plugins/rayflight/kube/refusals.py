@@ -58,11 +58,14 @@ def refusal(status: int, body: bytes, call: Call) -> ApiError:
 
 def unreachable(call: Call, why: str, status: int | None = None) -> ApiUnreachable:
     """No usable answer: says nothing about the object itself."""
+    foreign = "CERTIFICATE_VERIFY_FAILED" in why
     error = ApiUnreachable(
         "The Kubernetes API did not answer",
         which=f"at {call.server} ({call.verb} {call.object})",
         why=why,
-        next_step="check that the API server is up and reachable from here",
+        next_step="correct the certificate authority in the connection's kubeconfig"
+        if foreign
+        else "check that the API server is up and reachable from here",
     )
     error.status = status
     return error
@@ -92,9 +95,12 @@ def _forbidden(message: str, call: Call) -> ApiError:
     found = _RBAC.match(message)
     if found is None:
         return RequestRejected("The Kubernetes API rejected", which=f"{call.verb} {call.object}", why=message)
+    nobody = found["user"] == "system:anonymous"
     return PermissionMissing(
         f"No permission to {call.verb}",
         which=call.object,
         why=message,
-        next_step=f"allow user {found['user']} to {call.verb} {call.resource} (a Role and a RoleBinding)",
+        next_step="give the connection's kubeconfig a user: it came without credentials"
+        if nobody
+        else f"allow user {found['user']} to {call.verb} {call.resource} (a Role and a RoleBinding)",
     )
