@@ -113,9 +113,11 @@ class Feed:
         """List, watch, and again; ends only by cancellation."""
         attempt = 0
         while True:
+            began = time.monotonic()
             try:
                 pause = await self._round(attempt)
             except ApiError as error:
+                attempt = 0 if time.monotonic() - began > _GRACE else attempt  # it was well until now
                 self._stumble(error)
                 pause = self._patience(error, attempt)
             except Exception as error:  # a feed that ends silently leaves its readers waiting for ever
