@@ -181,6 +181,12 @@ def test_a_pod_without_a_word_of_its_scheduler_has_none():
     assert "no-scheduler" not in ids(replace(seen, gaps=gap("events")))
 
 
+def test_the_default_scheduler_may_be_between_two_leaders():
+    seen = waiting(worker(1), worker(2, phase="Pending", node="", conditions=()), taken_at=at(59))
+    assert "no-scheduler" not in ids(seen)
+    assert found(replace(seen, taken_at=at(60)))["no-scheduler"].decision is Decision.RETRY_AFTER
+
+
 @pytest.mark.parametrize(
     ("name", "expected", "words"),
     [

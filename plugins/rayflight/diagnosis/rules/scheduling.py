@@ -19,7 +19,9 @@ from rayflight.snapshot.model import Event, KubeNode, Pod, quantity
 # A node autoscaler looks every 10 s (cluster-autoscaler's scan interval, Karpenter's longest batch): before that its
 # silence means nothing.
 _AUTOSCALER_LOOKS = 12.0
-_IGNORED = 10.0  # seconds after which a pod without any word of a scheduler has none
+_IGNORED = 10.0  # seconds after which a pod without any word of the scheduler that it names has none
+_DEFAULT_ABSENT = 60.0  # the default scheduler is always there, but may be between two leaders
+_DEFAULT = "default-scheduler"
 _RETRY = 300.0
 _SHOWN = 4
 
@@ -222,7 +224,7 @@ def _ignored(case: Case) -> Iterable[Finding]:
         and not pod.scheduling_gates
         and pod.phase in ("Pending", "")
         and pod.condition("PodScheduled") is None
-        and case.lasts(pod.created_at, _IGNORED)
+        and case.lasts(pod.created_at, _DEFAULT_ABSENT if pod.scheduler == _DEFAULT else _IGNORED)
         and not any(item.uid == pod.uid for item in case.now.events)
     ]
     if pods:
@@ -235,7 +237,7 @@ def _ignored(case: Case) -> Iterable[Finding]:
                 f"{quoting.pods_named(pods)} is Pending without a word of a scheduler: {', '.join(names)} does not run"
             ),
             next_step="name a scheduler that runs in this cluster (spec.schedulerName), or start it",
-            decision=Decision.RETRY_AFTER if names == ["default-scheduler"] else Decision.FAIL,
+            decision=Decision.RETRY_AFTER if names == [_DEFAULT] else Decision.FAIL,
             objects=quoting.objects(pods),
             evidence=(
                 Evidence(
@@ -243,7 +245,7 @@ def _ignored(case: Case) -> Iterable[Finding]:
                 ),
             ),
             since=pods[0].created_at,
-            retry_after=_RETRY if names == ["default-scheduler"] else None,
+            retry_after=_RETRY if names == [_DEFAULT] else None,
         )
 
 
