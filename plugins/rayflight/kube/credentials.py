@@ -153,7 +153,15 @@ class LegacyProvider:
             await load_kube_config_from_dict(only_the_user, client_configuration=configuration)
         except ConfigException as error:
             raise TokenRefused("The kubeconfig's auth-provider failed", why=str(error)) from error
-        return str(configuration.api_key.get("BearerToken", ""))
+        token = str(configuration.api_key.get("BearerToken", ""))
+        if not token:
+            name = (self._user["auth-provider"] or {}).get("name")
+            raise TokenRefused(
+                "The kubeconfig's auth-provider gave no token",
+                which=repr(name),
+                next_step="use an exec plugin or a token: clients have dropped auth-providers",
+            )
+        return token
 
 
 async def _run(command: list[str], env: dict[str, str]) -> bytes:

@@ -13,6 +13,7 @@ from rayflight.backends.kube_jobs import Dashboard
 from rayflight.backends.kube_ray import token_reference
 from rayflight.errors import ApiUnreachable, PermissionMissing, TokenRefused
 from rayflight.kube.client import KubeClient
+from rayflight.rayjobs.transport import HttpxTransport
 from tests.unit.kube.fake_kube import Answer, FakeKube, Seen, status
 
 NS = "/api/v1/namespaces/ns"
@@ -144,3 +145,12 @@ async def test_where_the_agent_may_not_be_reached_another_way_is_taken(dashboard
 )  # fmt: skip
 def test_the_token_stands_where_the_cluster_says(spec: dict[str, Any], expected: tuple[str, str]):
     assert token_reference(a_cluster(**spec)) == expected
+
+
+async def test_inside_the_cluster_the_dashboard_is_reached_by_its_name(client: KubeClient, kube: FakeKube):
+    kube.script("GET", CLUSTER, a_cluster())
+    inside = Dashboard(client, kube.access(dashboard="direct"), REF)
+    way = await inside._way()
+    assert isinstance(way, HttpxTransport)
+    assert way.base_url == inside.url == "http://c-head-svc.ns.svc:8265"
+    await inside.close()

@@ -153,3 +153,12 @@ def test_what_shares_a_client_has_one_key_whatever_its_namespaces():
 def test_a_contradictory_connection_is_refused(data: dict[str, Any], said: str):
     with pytest.raises(InvalidSpec, match=said):
         KubeAccess.from_dict(data)
+
+
+async def test_a_retired_auth_provider_still_serves_and_an_unknown_one_says_so():
+    gcp = {"name": "gcp", "config": {"access-token": "abc", "expiry": "2999-01-01T00:00:00Z"}}
+    found = await endpoint({"auth-provider": gcp})
+    assert await found.credentials.headers() == {"Authorization": "Bearer abc"}
+    unknown = await endpoint({"auth-provider": {"name": "nobody", "config": {}}})
+    with pytest.raises(TokenRefused, match="'nobody'"):
+        await unknown.credentials.headers()
