@@ -1,4 +1,7 @@
-"""What this container is: its devices as the driver lists them, /dev/shm, the memory limit. Reads only."""
+"""What this container is: its devices as the driver lists them, /dev/shm, the memory limit. Reads only.
+
+Devices come from NVML; where its library is not in the container (simulated GPUs have none), from nvidia-smi.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ import csv
 import os
 import platform
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
-_SMI_SECONDS = 20  # a driver without persistence mode needs several
+from .child import in_child, run
+
+_DRIVER_SECONDS = 20  # a driver without persistence mode needs several
 _NO_LIMIT = 1 << 60  # cgroup v1 writes "no limit" as a number near 2**63
 _FIELDS = "uuid,name,memory.total,driver_version"
 
 
 def describe() -> dict[str, Any]:
     """Everything about the container that needs no device and no network."""
-    devices, error = devices_of_container()
+    nvml = in_child("nvml", _DRIVER_SECONDS)
+    devices, error = nvml.pop("devices", []), str(nvml.get("error") or "")
+    if nvml.get("ok") is None:
+        devices, error = devices_of_container()
     facts: dict[str, Any] = {
+        "pid": os.getpid(),
+        "nvml": nvml,
         "pod": os.environ.get("RAY_CLOUD_INSTANCE_ID") or platform.node(),
         "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "devices": devices,
@@ -35,19 +44,17 @@ def devices_of_container() -> tuple[list[dict[str, Any]], str]:
     smi = shutil.which("nvidia-smi")
     if smi is None:
         return [], "nvidia-smi is not in the container"
+    answers = []
+    for arguments in ([f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"], ["-L"]):
+        code, answer, problem = run([smi, *arguments], _DRIVER_SECONDS)
+        if code:
+            return [], f"nvidia-smi failed: {problem or f'exit code {code}: {answer.strip()[-500:]}'}"
+        answers.append(answer)
     try:
-        answer = _smi(smi, f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits")
-        devices = [_device(row) for row in csv.reader(answer.splitlines(), skipinitialspace=True) if row]
-        return _with_mig(devices, _smi(smi, "-L")), ""
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        said = getattr(error, "stdout", None) or getattr(error, "stderr", None) or ""
-        return [], f"nvidia-smi failed: {error} {said}".strip()
-
-
-def _smi(program: str, *arguments: str) -> str:
-    return subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [program, *arguments], capture_output=True, text=True, timeout=_SMI_SECONDS, check=True
-    ).stdout
+        devices = [_device(row) for row in csv.reader(answers[0].splitlines(), skipinitialspace=True) if row]
+    except ValueError:
+        return [], f"nvidia-smi answered something else than {_FIELDS}: {answers[0][:200]!r}"
+    return _with_mig(devices, answers[1]), ""
 
 
 def _device(row: list[str]) -> dict[str, Any]:
