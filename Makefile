@@ -53,6 +53,9 @@ test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux
 test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 	$(BIN)/pytest tests/ray
+	$(PYTHON) -m testbed down
+	RAYFLIGHT_TEST_KUBERAY=1.5.0 $(BIN)/pytest -m "not full" tests/kube
+	$(PYTHON) -m testbed down
 
 demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=... (more: ARGS=--help)
 	$(BIN)/python -m dev.demo_kube $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)") $(ARGS)
