@@ -8,13 +8,11 @@ cluster removes; whoever adopts the cluster makes the Secret that is missing.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from typing import Any
 
-from rayflight import labels
 from rayflight.backends.base import ClusterRef
+from rayflight.backends.stored import check_ours, reference
 from rayflight.errors import Conflict, ForeignObject, InvalidSpec, RequestRejected
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import RAYCLUSTERS, SECRETS
@@ -58,12 +56,12 @@ class Creator:
         namespace = manifest["metadata"]["namespace"]
         try:
             stored = await self._client.create(RAYCLUSTERS, manifest, namespace)
-        except Conflict as error:
+        except Conflict:
             existing = await self._client.get(RAYCLUSTERS, manifest["metadata"]["name"], namespace)
             if existing is None:  # it was on its way out and is gone now
                 stored = await self._client.create(RAYCLUSTERS, manifest, namespace)
             else:
-                _check_ours(existing, spec, owner, error)
+                check_ours(existing, spec, owner)
                 stored = existing
         except RequestRejected as error:
             raise _as_invalid(error, manifest) from error
@@ -108,60 +106,6 @@ class Creator:
 def lacks_token_option(spec: ClusterSpec, error: InvalidSpec) -> bool:
     """Whether the only thing that the CRD does not know is token mode, for which there is another way."""
     return spec.auth == "token" and error.why.endswith(f"does not know {_AUTH_FIELD}")
-
-
-def reference(cluster: JsonObject) -> ClusterRef:
-    """The stored RayCluster as it travels between tasks."""
-    meta = cluster["metadata"]
-    annotations = dict(meta.get("annotations") or {})
-    return ClusterRef(
-        namespace=meta["namespace"],
-        name=meta["name"],
-        uid=meta["uid"],
-        owner=owner_of(cluster),
-        annotations={key: value for key, value in annotations.items() if key.startswith(labels.PREFIX)},
-        created_at=meta.get("creationTimestamp"),
-    )
-
-
-def owner_of(cluster: JsonObject) -> Owner | None:
-    """Whose it says it is, or None when nobody of ours wrote that."""
-    text = (cluster["metadata"].get("annotations") or {}).get(labels.OWNER)
-    if not text:
-        return None
-    try:
-        return Owner.from_dict(json.loads(text))
-    except (TypeError, ValueError):
-        return None
-
-
-def _check_ours(existing: JsonObject, spec: ClusterSpec, owner: Owner, error: Conflict) -> None:
-    """Adopt only what this very attempt made, from this very spec, and what is going to stay."""
-    meta = existing["metadata"]
-    theirs = owner_of(existing)
-    if theirs != owner:
-        why = f"it belongs to {_words(theirs)}" if theirs else f"it was not made by Rayflight ({_manager(meta)})"
-        step = "delete it if nobody needs it, or use another namespace"
-    elif meta.get("deletionTimestamp"):
-        why = f"it is this attempt's, but on its way out since {meta['deletionTimestamp']}"
-        step = "clear `plan`: a new attempt has a new name"
-    elif (meta.get("labels") or {}).get(labels.SPEC_HASH) != spec.hash:
-        why = "this attempt made it from another spec"
-        step = "clear `plan`: a new attempt has a new name"
-    else:
-        return
-    raise ForeignObject(
-        "A RayCluster of that name exists:", which=f"{meta['namespace']}/{meta['name']}", why=why, next_step=step
-    ) from error
-
-
-def _words(owner: Owner) -> str:
-    return f"attempt {owner.attempt} of run {owner.run_id} of dag {owner.dag_id} in Airflow {owner.airflow}"
-
-
-def _manager(meta: dict[str, Any]) -> str:
-    managers = sorted({item.get("manager", "") for item in meta.get("managedFields") or ()} - {""})
-    return f"written by {', '.join(managers)}" if managers else "no owner is noted on it"
 
 
 def _owned_by(item: JsonObject, uid: str) -> bool:

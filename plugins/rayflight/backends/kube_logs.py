@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.backends.kube_ray import GetToken, TokenTransport, agent
 from rayflight.backends.kube_topics import CLUSTER_LABEL
+from rayflight.backends.log_choice import head_and_tail, is_worth_keeping, rank
 from rayflight.errors import ApiError, ApiUnreachable
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import PODS
@@ -24,16 +25,6 @@ from rayflight.rayjobs.transport import Transport
 _BLOCK = 1024 * 1024
 _FILES_PER_POD = 60  # worker-*: two files per process; the newest failures are in the driver log anyway
 _LINK = re.compile(r'href="[^"]*?/logs/([^"]+)"')  # the API server's proxy prefixes links with its own path
-# By what a person reads first. Directories and binary files are left out.
-_WORTH = (
-    re.compile(r"job-driver-.+\.log$"),
-    re.compile(r"(raylet|gcs_server|dashboard|dashboard_agent|monitor)\.(log|out|err)$"),
-    re.compile(r"runtime_env.*\.log$"),
-    re.compile(r"(autoscaler|log_monitor|ray_process_exit).*\.(log|out|err)$"),
-    re.compile(r"worker-.+\.(out|err)$"),
-    re.compile(r"(jobs/)?supervisor-.+\.log$"),
-    re.compile(r"train/.+\.log$"),
-)
 _FOLDERS = ("jobs/", "train/")
 
 
@@ -82,7 +73,7 @@ class KubeLogs:
             folders = await asyncio.gather(*(self._index(name, folder) for folder in ("", *_FOLDERS)))
         except ApiError:
             return []
-        worth = sorted((file for folder in folders for file in folder if _rank(file) < len(_WORTH)), key=_rank)
+        worth = sorted((file for folder in folders for file in folder if is_worth_keeping(file)), key=rank)
         return [LogFile(source=f"ray/{name}", name=f"{name}/{file}") for file in worth[:_FILES_PER_POD]]
 
     async def _index(self, pod: str, folder: str) -> Sequence[str]:
@@ -92,25 +83,6 @@ class KubeLogs:
         if answer.status != 200:
             raise refusal(answer, "Cannot list the log files", pod)
         return [unquote(link) for link in _LINK.findall(answer.text) if not link.endswith("/")]
-
-
-async def head_and_tail(blocks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """The first and the last half of ``limit`` bytes of a longer stream, with a mark between; a shorter one whole."""
-    half = limit // 2
-    seen, tail = 0, bytearray()
-    async for block in blocks:
-        kept = block[: max(0, half - seen)]
-        if kept:
-            yield kept
-        seen += len(block)
-        tail += block[len(kept) :]
-        if len(tail) > 2 * half:  # cut seldom: each cut copies
-            del tail[: len(tail) - half]
-    cut = max(0, seen - limit)
-    if cut:
-        yield f"\n... {cut} bytes left out ...\n".encode()
-        del tail[: max(0, len(tail) - half)]
-    yield bytes(tail)
 
 
 def _containers(pod: JsonObject) -> list[LogFile]:
@@ -128,10 +100,6 @@ def _containers(pod: JsonObject) -> list[LogFile]:
 
 def _runs(pod: JsonObject) -> bool:
     return (pod.get("status") or {}).get("phase") == "Running"
-
-
-def _rank(file: str) -> int:
-    return next((number for number, pattern in enumerate(_WORTH) if pattern.match(file)), len(_WORTH))
 
 
 def closed(error: ApiError) -> bool:
