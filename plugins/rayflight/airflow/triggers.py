@@ -12,6 +12,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from rayflight.airflow import access, outcomes
+from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.errors import RayflightError
 
 
@@ -57,31 +58,11 @@ class StepTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """Stop the submission if a person ended or cleared this task; do nothing when the triggerer merely lost it."""
-        if not self.stop_on_kill or not await self._ended_by_a_person():
+        if not self.stop_on_kill or self.task_instance is None:
             return
-        from rayflight.backends.base import ClusterRef
-
-        async with access.backend(await access.aaccess(self.conn_id)) as backend:
-            jobs = backend.jobs(ClusterRef.from_dict(self.arguments["cluster"]))
-            stopped = await jobs.stop(self.arguments["submission_id"])
-            self.log.info(
-                "A person ended this task: asked Ray to stop %s (%s)", self.arguments["submission_id"], stopped
-            )
-
-    async def _ended_by_a_person(self) -> bool:
-        """False while the task is deferred: Airflow also calls on_kill after it took a frozen triggerer's triggers."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
         from asgiref.sync import sync_to_async
 
-        ti = self.task_instance
-        if ti is None:
-            return False
-        try:
-            states = await sync_to_async(RuntimeTaskInstance.get_task_states)(
-                dag_id=ti.dag_id, run_ids=[ti.run_id], task_ids=[ti.task_id], map_index=ti.map_index
-            )
-        except Exception as error:  # noqa: BLE001 - unreadable, for whatever reason, means: do nothing (decision 5)
-            self.log.warning("Not stopping anything: this task's own state cannot be read (%s)", error)
-            return False
-        found = [state for run in states.values() for state in run.values()] if states else []
-        return bool(found) and all(str(state) != "deferred" for state in found)
+        if not await sync_to_async(ended_by_a_person)(self.task_instance, at_work="deferred", say=self.log.info):
+            return
+        kube = await access.aaccess(self.conn_id)
+        await stop(kube, self.arguments["cluster"], self.arguments["submission_id"], self.log.info)

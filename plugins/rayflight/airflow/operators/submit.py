@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import forms, outcomes
+from rayflight.airflow import access, forms, outcomes
+from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator, plain
 from rayflight.airflow.operators.plan import require_files
@@ -23,9 +26,13 @@ if TYPE_CHECKING:
     from rayflight.specs import JobSpec
 
 
+_KILL_SECONDS = 4  # Airflow kills the process for good after 5
+
+
 class SubmitRayJob(FlightOperator):
     """Trains. ``job`` is only needed where the flight has none, or for a second training on the same cluster.
 
+    Follows the training to its end, unless ``wait=False``: then RayJobFinishedSensor can do that.
     A retry whose cluster is gone or lost its head builds the next one by itself (decision 3); ``ready_timeout`` bounds
     that. ``timeout`` bounds the training (the job's own ``timeout`` wins); None waits without end.
     """
@@ -38,10 +45,12 @@ class SubmitRayJob(FlightOperator):
         job: JobSpec | Mapping[str, Any] | None = None,
         timeout: timedelta | None = None,
         ready_timeout: timedelta = timedelta(minutes=30),
+        wait: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.job = plain(job)
+        self.job, self.wait = plain(job), wait
+        self.followed: Mapping[str, Any] | None = None  # what this process follows now, for on_kill
         self.train_timeout, self.ready_timeout = timeout, ready_timeout
 
     def execute(self, context: Context) -> Any:
@@ -87,6 +96,8 @@ class SubmitRayJob(FlightOperator):
             lambda tools: _submit(tools, flight, ref, job, task=self.task_id, try_number=ti.try_number), flight
         )
         RayDashboardLink().push(context, url)
+        if not self.wait:
+            return {"submission_id": submitted.id, "cluster": ref.to_dict()}
         limit = job.timeout or self.train_timeout
         arguments = {
             "cluster": ref.to_dict(),
@@ -94,7 +105,21 @@ class SubmitRayJob(FlightOperator):
             "session": submitted.session,
             "deadline": self.deadline(limit) if limit else None,
         }
+        self.followed = {**arguments, "ti": ti}
         return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))
+
+    def on_kill(self) -> None:
+        """Without deferral: stop the submission if a person ended this task, not when its worker is shut down."""
+        if self.followed is None:
+            return
+        # The signal came in the middle of this thread's event loop, so the work is done in another.
+        stopping = Thread(target=self._stop, kwargs=dict(self.followed), daemon=True)
+        stopping.start()
+        stopping.join(_KILL_SECONDS)
+
+    def _stop(self, *, ti: Any, cluster: Mapping[str, Any], submission_id: str, **_: Any) -> None:
+        if ended_by_a_person(ti, at_work="running", say=self.log.info):
+            asyncio.run(stop(access.access(self.conn_id), cluster, submission_id, self.log.info))
 
 
 async def _usable(tools: Tools, flight: Flight, try_number: int) -> ClusterRef | None:
