@@ -76,7 +76,7 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data for XCom, events and the archive."""
-        return asdict(self)
+        return {key: _plain(value) for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Diagnosis:
@@ -104,6 +104,15 @@ class Check:
     evidence: str = ""
     next_step: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _plain(value: Any) -> Any:
+    """XCom would keep a tuple as a tuple and an enum as an enum, and every other reader of them stumble."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
 
 
 def _ended(text: str) -> str:

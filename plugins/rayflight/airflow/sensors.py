@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
@@ -25,6 +26,7 @@ class RayClusterReadySensor(FlightOperator):
 
     def finish(self, context: Context, result: dict[str, Any]) -> Any:
         """The cluster as it stands in the world."""
+        RayDashboardLink().push(context, result.get("dashboard"))
         return result["cluster"]
 
 
@@ -47,18 +49,23 @@ class RayJobFinishedSensor(FlightOperator):
         if not name:
             raise InvalidSpec("No submission was named for task", which=self.task_id, next_step="pass submission=")
 
-        async def arguments(tools: Tools) -> dict[str, Any]:
+        async def arguments(tools: Tools) -> tuple[dict[str, Any], str | None]:
             from rayflight.lifecycle.ensure import require_cluster
 
             ref = await require_cluster(tools, flight)
             _, session = await tools.backend.jobs(ref).version()
-            return {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": self.deadline()}
+            known = {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": self.deadline()}
+            return known, tools.backend.dashboard_url(ref)
 
-        return self.finish(context, self.run_step("follow", flight, self.run_async(arguments, flight), method="resume"))
+        known, url = self.run_async(arguments, flight)
+        RayDashboardLink().push(context, url)
+        return self.finish(context, self.run_step("follow", flight, known, method="resume"))
 
 
 class RayClusterGoneSensor(FlightOperator):
     """Waits until nothing of the flight's clusters is left. Deletes nothing."""
+
+    operator_extra_links = (ArchiveLink(),)
 
     def execute(self, context: Context) -> Any:
         """Raises TeardownIncomplete at the deadline, naming what is left."""

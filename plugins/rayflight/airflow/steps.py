@@ -21,7 +21,7 @@ Step = Callable[["Tools", "Flight", Arguments], Awaitable[dict[str, Any]]]
 
 
 async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str, Any]:
-    """Arguments: stage, try_number, last_try, deadline. Returns the cluster as it then stands in the world."""
+    """Arguments: stage, try_number, last_try, deadline. Returns cluster, checks, dashboard."""
     from rayflight.lifecycle.ensure import ensure as recipe
 
     ensured = await recipe(
@@ -32,7 +32,11 @@ async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
         last_try=arguments["last_try"],
         deadline=datetime.fromisoformat(arguments["deadline"]),
     )
-    return {"cluster": ensured.ref.to_dict(), "checks": [asdict(check) for check in ensured.checks]}
+    return {
+        "cluster": ensured.ref.to_dict(),
+        "checks": [asdict(check) for check in ensured.checks],
+        "dashboard": tools.backend.dashboard_url(ensured.ref),
+    }
 
 
 async def follow(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from rayflight.airflow import access, outcomes
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
@@ -29,7 +29,7 @@ class FlightOperator(BaseOperator):
     """An operator that works on one flight. Raises rayflight.errors with what, which, why and the next step."""
 
     template_fields: Sequence[str] = ("flight", "conn_id")
-    operator_extra_links = (RayDashboardLink(), ArchiveLink())
+    operator_extra_links: Collection[BaseOperatorLink] = (RayDashboardLink(), ArchiveLink())
     ui_color = "#dcebf7"
 
     def __init__(

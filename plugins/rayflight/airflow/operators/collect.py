@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 class CollectRayLogs(FlightOperator):
     """Runs after success and after failure; never fails the run because one log is missing (it names the gap)."""
 
+    operator_extra_links = (ArchiveLink(),)
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns where the archive is, how much is in it, and what is missing."""
         from rayflight.lifecycle.collect import collect
 
         flight = self.the_flight()
         collected = self.run_async(lambda tools: collect(tools, flight), flight)
-        ArchiveLink().push(context, flight.archive)
         return collected.to_dict()

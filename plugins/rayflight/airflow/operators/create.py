@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow.links import RayDashboardLink
+from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.airflow.operators.plan import PlanFlight, as_xcom
 
@@ -21,6 +21,7 @@ class CreateRayCluster(PlanFlight):
     Returns the flight, with ``uid`` of the cluster, for the operators that follow.
     """
 
+    operator_extra_links = (RayDashboardLink(), ArchiveLink())
     template_fields = (*PlanFlight.template_fields, "flight")
 
     def __init__(self, *, cluster: Any = None, **kwargs: Any) -> None:

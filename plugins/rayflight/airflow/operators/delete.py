@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 class DeleteRayCluster(FlightOperator):
     """Returns the proof: clusters deleted, GPU-seconds held, what was kept. Raises TeardownIncomplete."""
+
+    operator_extra_links = (ArchiveLink(),)
 
     def __init__(self, *, timeout: timedelta = timedelta(minutes=10), **kwargs: Any) -> None:
         super().__init__(timeout=timeout, **kwargs)

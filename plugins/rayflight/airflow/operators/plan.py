@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator, attempt, plain
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from rayflight.lifecycle.flight import Flight
     from rayflight.specs import ClusterSpec, JobSpec, TeardownPolicy
@@ -31,6 +31,7 @@ class PlanFlight(FlightOperator):
     :param at_once: how many clusters of this dag run may exist at once (a mapped sweep)
     """
 
+    operator_extra_links: Collection[BaseOperatorLink] = (ArchiveLink(),)
     template_fields: Sequence[str] = (
         "cluster",
         "job",
@@ -66,7 +67,6 @@ class PlanFlight(FlightOperator):
         flight = self.make(context)
         archive = access.archive(flight.archive)
         asyncio.run(archive.open({"flight": flight.to_dict(), "cluster": flight.owner.cluster_name}))
-        ArchiveLink().push(context, archive.url)
         self.log.info(
             "Attempt %d flies as cluster %s/%s; archive: %s",
             flight.owner.attempt,
@@ -74,7 +74,8 @@ class PlanFlight(FlightOperator):
             flight.owner.cluster_name,
             archive.url,
         )
-        return as_xcom(flight)
+        self.flight = as_xcom(flight)
+        return self.flight
 
     def make(self, context: Context) -> Flight:
         """The flight of this task's context."""

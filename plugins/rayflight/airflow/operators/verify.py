@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.states import Stage
 
@@ -33,6 +34,7 @@ class VerifyRayCluster(FlightOperator):
 
     def finish(self, context: Context, result: dict[str, Any]) -> Any:
         """One log line per row of the matrix."""
+        RayDashboardLink().push(context, result.get("dashboard"))
         for row in result["checks"]:
             self.log.info(
                 "%-14s level %s  %s: %s (expected %s)",
