@@ -196,6 +196,9 @@ class World:
     def dashboard_url(self, ref: ClusterRef) -> str | None:
         return None
 
+    def way_in(self, ref: ClusterRef) -> str:
+        return f"port-forward {ref.name}"
+
 
 def flight(**changes: Any) -> Flight:
     made = Flight(owner=OWNER, namespace=NAMESPACE, spec=SHAPE, archive="file:///archive", verify=False)

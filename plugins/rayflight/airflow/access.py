@@ -2,31 +2,36 @@
 
 Both Airflow's own ``kubernetes`` connections and ``rayflight`` connections are understood: the same extras (in_cluster,
 kube_config_path, kube_config, cluster_context, namespace), and two of Rayflight's: allowed_namespaces and dashboard.
+With the extra ``{"backend": "local"}`` clusters are processes of this machine (extras folder, ray, network).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from rayflight.airflow import settings
 from rayflight.errors import InvalidSpec
 from rayflight.labels import digest
 
 if TYPE_CHECKING:
     from rayflight.archive import Archive
     from rayflight.backends.base import ClusterBackend
+    from rayflight.backends.local_access import LocalAccess
     from rayflight.kube.access import KubeAccess
     from rayflight.labels import Owner
+
+    Access = KubeAccess | LocalAccess
 
 DEFAULT_CONNECTION = "kubernetes_default"
 _PREFIX = "extra__kubernetes__"  # old connections carry their extras under this prefix
 
 
-def access(conn_id: str) -> KubeAccess:
+def access(conn_id: str) -> Access:
     """Resolve in a task process. Raises InvalidSpec for a connection that is named but not there."""
     try:
         connection = BaseHook.get_connection(conn_id)
@@ -35,7 +40,7 @@ def access(conn_id: str) -> KubeAccess:
     return from_extras(conn_id, connection.extra_dejson)
 
 
-async def aaccess(conn_id: str) -> KubeAccess:
+async def aaccess(conn_id: str) -> Access:
     """Resolve on the triggerer's event loop, where the synchronous way would block it."""
     try:
         connection = await BaseHook.aget_connection(conn_id)
@@ -44,7 +49,7 @@ async def aaccess(conn_id: str) -> KubeAccess:
     return from_extras(conn_id, connection.extra_dejson)
 
 
-def _without(conn_id: str) -> KubeAccess:
+def _without(conn_id: str) -> Access:
     """As KubernetesHook does: in-cluster credentials or the default kubeconfig serve for its default connection."""
     if conn_id == DEFAULT_CONNECTION:
         return from_extras(conn_id, {})
@@ -56,27 +61,43 @@ def _without(conn_id: str) -> KubeAccess:
     ) from None
 
 
-def from_extras(conn_id: str, extras: Mapping[str, Any]) -> KubeAccess:
-    """Pure: a connection's extras as KubeAccess. Raises InvalidSpec on contradictions."""
-    from rayflight.kube.access import KubeAccess
-
+def from_extras(conn_id: str, extras: Mapping[str, Any]) -> Access:
+    """Pure: a connection's extras as the access of a backend. Raises InvalidSpec on contradictions."""
     values = {key.removeprefix(_PREFIX): value for key, value in extras.items() if value not in (None, "")}
-    allowed = values.get("allowed_namespaces") or ()
+    kind = values.get("backend", "kubernetes")
     try:
-        return KubeAccess(
-            kubeconfig=values.get("kube_config_path"),
-            inline=_inline(values.get("kube_config")),
-            in_cluster=bool(values.get("in_cluster", False)),
-            context=values.get("cluster_context"),
-            namespace=values.get("namespace") or "default",
-            allowed_namespaces=tuple(allowed.replace(",", " ").split() if isinstance(allowed, str) else allowed),
-            dashboard=values.get("dashboard", "proxy"),
-            verify=not values.get("disable_verify_ssl", False),
-        )
+        if kind not in _KINDS:
+            raise ValueError(f"backend is {kind!r}, it must be one of {', '.join(_KINDS)}")
+        return _KINDS[kind](values)
     except InvalidSpec as error:
         raise _unusable(conn_id, error.why, error.next_step) from None
     except (TypeError, ValueError) as error:
         raise _unusable(conn_id, str(error), "correct its extras") from None
+
+
+def _kubernetes(values: Mapping[str, Any]) -> Access:
+    from rayflight.kube.access import KubeAccess
+
+    allowed = values.get("allowed_namespaces") or ()
+    return KubeAccess(
+        kubeconfig=values.get("kube_config_path"),
+        inline=_inline(values.get("kube_config")),
+        in_cluster=bool(values.get("in_cluster", False)),
+        context=values.get("cluster_context"),
+        namespace=values.get("namespace") or "default",
+        allowed_namespaces=tuple(allowed.replace(",", " ").split() if isinstance(allowed, str) else allowed),
+        dashboard=values.get("dashboard", "proxy"),
+        verify=not values.get("disable_verify_ssl", False),
+    )
+
+
+def _local(values: Mapping[str, Any]) -> Access:
+    from rayflight.backends.local_access import LocalAccess
+
+    return LocalAccess.from_extras(values, home=settings.home())
+
+
+_KINDS: Mapping[str, Callable[[Mapping[str, Any]], Access]] = {"kubernetes": _kubernetes, "local": _local}
 
 
 def _inline(given: object) -> dict[str, Any] | None:
@@ -92,8 +113,14 @@ def _unusable(conn_id: str, why: str, next_step: str) -> InvalidSpec:
     return InvalidSpec("Unusable connection", which=repr(conn_id), why=why, next_step=step)
 
 
-def backend(access: KubeAccess) -> ClusterBackend:
+def backend(access: Access) -> ClusterBackend:
     """The backend of that access (imported here: a DAG file must not pay for it)."""
+    from rayflight.backends.local_access import LocalAccess
+
+    if isinstance(access, LocalAccess):
+        from rayflight.backends.local import LocalBackend
+
+        return LocalBackend(access)
     from rayflight.backends.kubernetes import KubernetesBackend
 
     return KubernetesBackend(access)

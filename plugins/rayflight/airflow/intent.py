@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rayflight.airflow import access
 
 if TYPE_CHECKING:
-    from rayflight.kube.access import KubeAccess
+    from rayflight.airflow.access import Access
     from rayflight.lifecycle.flight import Say
 
 
@@ -31,10 +31,10 @@ def ended_by_a_person(ti: Any, *, at_work: str, say: Say) -> bool:
     return bool(found) and all(str(state) != at_work for state in found)
 
 
-async def stop(kube: KubeAccess, cluster: Mapping[str, Any], submission_id: str, say: Say) -> None:
+async def stop(place: Access, cluster: Mapping[str, Any], submission_id: str, say: Say) -> None:
     """Ask Ray to stop the submission."""
     from rayflight.backends.base import ClusterRef
 
-    async with access.backend(kube) as backend:
+    async with access.backend(place) as backend:
         stopped = await backend.jobs(ClusterRef.from_dict(cluster)).stop(submission_id)
     say("A person ended this task: asked Ray to stop %s (%s)", submission_id, stopped)

@@ -18,8 +18,10 @@ def instance() -> str | None:
 def archive_base() -> str:
     """URL below which every flight has its folder; any ObjectStoragePath URL."""
     configured = conf.get(SECTION, "archive", fallback="")
-    return str(configured) or f"file://{conf.get('core', 'airflow_home', fallback='') or _home()}/rayflight-archive"
+    return str(configured) or f"file://{home()}/rayflight-archive"
 
 
-def _home() -> str:
-    return os.environ.get("AIRFLOW_HOME") or str(Path("~/airflow").expanduser())
+def home() -> Path:
+    """Airflow's own folder on this machine."""
+    configured = conf.get("core", "airflow_home", fallback="") or os.environ.get("AIRFLOW_HOME")
+    return Path(configured or "~/airflow").expanduser()

@@ -11,7 +11,7 @@ from rayflight.airflow import access, settings
 from rayflight.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from rayflight.kube.access import KubeAccess
+    from rayflight.airflow.access import Access
     from rayflight.lifecycle.flight import Say
     from rayflight.lifecycle.janitor import AskAirflow, Swept
 
@@ -20,16 +20,16 @@ WILL_RUN = ("running", "queued", "scheduled", "deferred", "up_for_retry", "up_fo
 
 
 def sweep_now(
-    kube: KubeAccess, *, namespaces: Sequence[str], release: Sequence[str], dry_run: bool, ask: AskAirflow, say: Say
+    place: Access, *, namespaces: Sequence[str], release: Sequence[str], dry_run: bool, ask: AskAirflow, say: Say
 ) -> list[Swept]:
     """Raises InvalidSpec, ApiUnreachable, PermissionMissing."""
     from rayflight.lifecycle.janitor import Order, sweep
 
-    where = [kube.allowed(name) for name in namespaces] or list(kube.allowed_namespaces) or [kube.namespace]
+    where = [place.allowed(name) for name in namespaces] or list(place.allowed_namespaces) or [place.namespace]
     order = Order(airflow=required_instance(), namespaces=tuple(where), release=tuple(release), dry_run=dry_run)
 
     async def run() -> list[Swept]:
-        async with access.backend(kube) as backend:
+        async with access.backend(place) as backend:
             return await sweep(backend, order, ask=ask, now=datetime.now(UTC), say=say)
 
     return asyncio.run(run())

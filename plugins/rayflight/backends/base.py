@@ -177,3 +177,7 @@ class ClusterBackend(Protocol):
     def dashboard_url(self, ref: ClusterRef) -> str | None:
         """Where a person opens the Ray dashboard, or None."""
         ...
+
+    def way_in(self, ref: ClusterRef) -> str:
+        """A command with which a person reaches the Ray dashboard of a kept cluster."""
+        ...

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
 from rayflight.backends.kube_observe import claim_names
 from rayflight.backends.kube_topics import CLUSTER_LABEL, concerns
+from rayflight.backends.stored import masked
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import (
@@ -28,9 +28,6 @@ from rayflight.rayjobs.client import RayJobsClient
 from rayflight.snapshot.model import Gap
 
 RAY_SECONDS = 15.0
-MASK = "*****"
-_SECRET_NAME = re.compile(r"(?i)(token|password|passwd|secret|api_?key|access_?key|credential|private)")
-_NOISE = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 async def dump(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -> dict[str, Any]:
@@ -56,18 +53,6 @@ async def dump(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -> dict
         **{f"{name}.json": masked(data) for name, data in raw.items()},
         **{f"ray/{name}.json": data for name, data in side.items()},
     }
-
-
-def masked(data: Any) -> Any:
-    """The same JSON without values of variables whose names speak of secrets, and without field managers."""
-    if isinstance(data, list):
-        return [masked(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    plain = {key: masked(value) for key, value in data.items() if key != "managedFields" and key not in _NOISE}
-    if isinstance(plain.get("value"), str) and _SECRET_NAME.search(str(plain.get("name", ""))):
-        plain["value"] = MASK
-    return plain
 
 
 def _only_ours(found: dict[str, dict[str, Any]], ref: ClusterRef) -> None:

@@ -15,6 +15,7 @@ from rayflight.backends.base import ClusterRef, RayJobs
 from rayflight.backends.kube_tails import LogTails
 from rayflight.backends.kube_topics import CLUSTER_LABEL
 from rayflight.backends.kube_watch import ClusterWatch
+from rayflight.backends.ray_side import look
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject
 from rayflight.kube.hub import Hub
@@ -22,9 +23,7 @@ from rayflight.kube.resources import CLAIMS, PODS, QUOTAS, SERVICES, Resource
 from rayflight.snapshot.assemble import assemble
 from rayflight.snapshot.model import Gap, Ray, Snapshot
 
-RAY_SECONDS = 8.0  # for all of Ray's side; a dead GCS leaves its reads hanging without end
 FOREIGN_SECONDS = 15.0  # all pods of all namespaces are a large list
-_RAY_FIELDS = {"cluster_status": "demands"}
 
 
 class Observer:
@@ -93,14 +92,7 @@ class Observer:
             return None, [Gap(source="ray", why="not asked for this time")]
         if not any(_is_running_head(pod) for pod in self._watch.objects("pods")):
             return None, [Gap(source="ray", why="the head pod does not run (yet)")]
-        try:
-            async with asyncio.timeout(RAY_SECONDS):
-                side = await self._jobs().state()
-        except TimeoutError:
-            return None, [Gap(source="ray", why=f"the dashboard did not answer within {RAY_SECONDS:.0f} s")]
-        except ApiError as error:
-            return None, [Gap(source="ray", why=str(error))]
-        return side, [replace(gap, source=_ray_field(gap.source)) for gap in side.gaps]
+        return await look(self._jobs())
 
 
 def claim_names(pods: Sequence[JsonObject]) -> frozenset[str]:
@@ -117,8 +109,3 @@ def _cluster_of(item: JsonObject) -> str:
 def _is_running_head(pod: JsonObject) -> bool:
     labels = pod["metadata"].get("labels") or {}
     return labels.get("ray.io/node-type") == "head" and (pod.get("status") or {}).get("phase") == "Running"
-
-
-def _ray_field(source: str) -> str:
-    part = source.removeprefix("ray/")
-    return f"ray.{_RAY_FIELDS.get(part, part)}"

@@ -11,11 +11,12 @@ from typing import Any, Self
 
 from rayflight.backends import kube_dump, kube_remains
 from rayflight.backends.base import ClusterRef, LogFile
-from rayflight.backends.kube_create import Creator, reference
+from rayflight.backends.kube_create import Creator
 from rayflight.backends.kube_jobs import Dashboard
 from rayflight.backends.kube_observe import Observer
 from rayflight.backends.kube_preflight import Preflight
 from rayflight.backends.kube_watch import ClusterWatch
+from rayflight.backends.stored import reference
 from rayflight.errors import ClusterGone, Conflict, RequestRejected
 from rayflight.kube.access import KubeAccess
 from rayflight.kube.client import KubeClient
@@ -136,6 +137,10 @@ class KubernetesBackend:
     def dashboard_url(self, ref: ClusterRef) -> str | None:
         """The service proxy of the API server (it asks for credentials), or the address inside the cluster."""
         return self._follow(ref).dashboard.url
+
+    def way_in(self, ref: ClusterRef) -> str:
+        """KubeRay's head service, forwarded."""
+        return f"kubectl -n {ref.namespace} port-forward svc/{ref.name}-head-svc 8265"
 
     def _follow(self, ref: ClusterRef) -> _Followed:
         if ref.uid not in self._clusters:

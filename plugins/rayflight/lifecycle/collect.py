@@ -69,7 +69,7 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     logs: tuple[LogFile, ...] = ()
     try:
         snapshot = await tools.backend.observe(ref)
-        missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
+        missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps if gap.applies)
         await tools.archive.write_json(f"{folder}/snapshot.json", snapshot.to_dict())
         dump = dict(await tools.backend.dump(ref))
         logs = tuple(await tools.backend.logs(ref))

@@ -133,7 +133,7 @@ async def _keep(tools: Tools, refs: Sequence[ClusterRef], policy: TeardownPolicy
     for ref in refs:
         await tools.backend.annotate(ref, {KEEP_UNTIL: until.isoformat(timespec="seconds")})
     names = tuple(str(ref) for ref in refs)
-    reach = "; ".join(f"kubectl -n {ref.namespace} port-forward svc/{ref.name}-head-svc 8265" for ref in refs)
+    reach = "; ".join(tools.backend.way_in(ref) for ref in refs)
     tools.say("Kept until %s for a look: %s. Reach the dashboard with: %s", until.isoformat(), ", ".join(names), reach)
     return Landing(clusters=names, kept=names, gpu_seconds=round(held.seconds(tools.now()), 1), how_to_reach=reach)
 

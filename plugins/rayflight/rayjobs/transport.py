@@ -62,10 +62,14 @@ class Transport(Protocol):
 
 
 class HttpxTransport:
-    """Straight to ``base_url``, without proxies of the environment: a dashboard is an inside address."""
+    """Straight to ``base_url``, without proxies of the environment: a dashboard is an inside address.
 
-    def __init__(self, base_url: str, token: str | None = None) -> None:
+    ``socket`` is a socket file through which that address is reached.
+    """
+
+    def __init__(self, base_url: str, token: str | None = None, *, socket: str | None = None) -> None:
         self.base_url = base_url.rstrip("/")
+        self._socket = socket
         self._token = token
         self._client: httpx.AsyncClient | None = None
 
@@ -122,7 +126,8 @@ class HttpxTransport:
         import httpx  # noqa: PLC0415 - see the module's docstring
 
         if self._client is None:
-            self._client = httpx.AsyncClient(base_url=self.base_url, trust_env=False)
+            way = httpx.AsyncHTTPTransport(uds=self._socket) if self._socket else None
+            self._client = httpx.AsyncClient(base_url=self.base_url, trust_env=False, transport=way)
         return self._client
 
     def _unreachable(self, method: str, path: str, why: str) -> ApiUnreachable:

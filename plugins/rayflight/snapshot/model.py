@@ -15,9 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from rayflight.snapshot.conditions import Condition, Strings
+from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, RayJob, Workload
 from rayflight.states import JobStatus
-
-Strings = Mapping[str, str]
+NOT_APPLICABLE = "not applicable"  # how the reason of a gap begins that is none on this backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +33,10 @@ class Gap:
     source: str
     why: str
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A Kubernetes condition of any object."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    since: str | None = None
+    @property
+    def applies(self) -> bool:
+        """False for what has no meaning on this backend: nothing is missing then."""
+        return not self.why.startswith(NOT_APPLICABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +111,8 @@ class Pod:
     owner_uid: str = ""
     restart_policy: str = "Always"
     spread: tuple[Mapping[str, Any], ...] = ()
+    annotations: Strings = field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, or None."""
@@ -209,6 +206,9 @@ class Service:
 
     name: str
     ports: Mapping[str, int] = field(default_factory=dict)
+    kind: str = ""
+    has_address: bool = False
+    created_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +223,17 @@ class Group:
     requests: Strings = field(default_factory=dict)
     selector: Strings = field(default_factory=dict)
     start_params: Strings = field(default_factory=dict)
+    replicas: int = 0
+    hosts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The stored RayCluster. ``state`` is KubeRay's own word and is never trusted (it is sticky)."""
+    """The stored RayCluster. ``state`` is KubeRay's own word and is never trusted (it is sticky).
+
+    ``status_desired`` is the operator's own count of desired worker pods. ``dropped`` are fields that were asked for and
+    are not in the object as it was first stored.
+    """
 
     name: str
     uid: str
@@ -251,6 +257,10 @@ class Cluster:
     auth_mode: str = ""
     labels: Strings = field(default_factory=dict)
     annotations: Strings = field(default_factory=dict)
+    status_reason: str = ""
+    status_desired: int | None = None
+    fault_tolerant: bool = False
+    dropped: tuple[str, ...] = ()
 
     @property
     def desired_pods(self) -> int:
@@ -289,6 +299,7 @@ class Job:
     ended_at: str | None = None
     driver_node_id: str = ""
     driver_exit_code: int | None = None
+    runtime_env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +329,7 @@ class Ray:
     placement_groups: tuple[PlacementGroup, ...] = ()
     pending_demands: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    usage: tuple[str, ...] = ()
 
     def alive(self) -> tuple[RayNode, ...]:
         """Nodes that Ray calls ALIVE."""
@@ -331,7 +343,7 @@ class Snapshot:
     A kind that could not be read is empty and named in ``gaps``. ``foreign_pods`` are all other pods on
     ``nodes``: who holds what ours wait for. ``logs`` are the last lines of logs, by ``POD/CONTAINER``,
     ``POD/CONTAINER/previous`` or ``driver/SUBMISSION``. ``backend`` says where it runs: what has no meaning there is
-    "not applicable" to a verification.
+    "not applicable" to a verification. What stands around the cluster is None where nobody looked at it.
     """
 
     namespace: str
@@ -349,6 +361,12 @@ class Snapshot:
     logs: Strings = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     backend: str = "kubernetes"
+    limit_ranges: tuple[LimitRange, ...] | None = None
+    workloads: tuple[Workload, ...] | None = None
+    queues: tuple[Queue, ...] | None = None
+    gangs: tuple[Gang, ...] | None = None
+    network_policies: tuple[NetworkPolicy, ...] | None = None
+    rayjobs: tuple[RayJob, ...] | None = None
 
     @property
     def head(self) -> Pod | None:

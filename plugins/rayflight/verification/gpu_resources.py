@@ -28,15 +28,15 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> Iterator[Che
     mapped = map_pods(snapshot).candidates
     seen = {pod.name: probed.of_pod(pod.name, _node_id(mapped.get(pod.name, ()))) for pod in snapshot.workers()}
     for pod in snapshot.workers():
-        yield _count(pod, mapped.get(pod.name, ()), seen[pod.name], snapshot)
+        yield _count(spec, pod, mapped.get(pod.name, ()), seen[pod.name], snapshot)
     for pod in snapshot.workers():
         yield _real(spec, pod, seen[pod.name])
         yield _assigned_once(pod, seen[pod.name])
     for group in spec.groups:
         yield _alike(
-            group.name, [rank for pod in snapshot.workers(group.name) for rank in seen[pod.name][:1]], snapshot
+            spec, group.name, [rank for pod in snapshot.workers(group.name) for rank in seen[pod.name][:1]], snapshot
         )
-    yield _unique(snapshot, seen)
+    yield _unique(spec, snapshot, seen)
     for pod in snapshot.workers():
         yield _shared_memory(pod, mapped.get(pod.name, ()), seen[pod.name])
 
@@ -45,7 +45,9 @@ def _node_id(nodes: Sequence[RayNode]) -> str:
     return nodes[0].id if len(nodes) == 1 else ""
 
 
-def _count(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
+def _count(
+    spec: ClusterSpec, pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapshot: Snapshot
+) -> Check:
     """Pod limit = Ray node resource = devices in the container, of what the Kubernetes node has allocatable."""
     resource = capacity.gpu_resource(capacity.limits(pod))
     limit = capacity.gpus(capacity.limits(pod))
@@ -61,6 +63,8 @@ def _count(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapsho
         return row.not_applicable("the pod asks for no GPU")
     if len(nodes) != 1:
         return row.unknown("the pod is not mapped to one Ray node")
+    if _only_names(spec, snapshot):
+        return _named_only(row, limit, nodes[0])
     if not ranks or ranks[0].get("devices") is None:
         return row.unknown(_silence(ranks))
     in_ray = nodes[0].resources.get("GPU", 0.0)
@@ -74,6 +78,18 @@ def _count(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapsho
     )
     right = limit == in_ray == devices and (allocatable is None or allocatable >= limit)
     return row.judged(right, text, evidence=str(ranks[0].get("devices_error") or ""))
+
+
+def _only_names(spec: ClusterSpec, snapshot: Snapshot) -> bool:
+    """Simulated GPUs of a local cluster are names in Ray: there is nothing that a process could see."""
+    return spec.simulated and snapshot.backend == "local"
+
+
+def _named_only(row: Row, limit: float, node: RayNode) -> Check:
+    in_ray = node.resources.get("GPU", 0.0)
+    if in_ray != limit:
+        return row.failed(f"SIMULATED: the shape asks for {limit:g}, Ray offers {in_ray:g}")
+    return row.not_applicable(f"SIMULATED: {counted(in_ray, 'GPU')} in Ray, no device to be seen")
 
 
 def _silence(ranks: Sequence[Answers]) -> str:
@@ -125,7 +141,7 @@ def _assigned_once(pod: Pod, ranks: Sequence[Answers]) -> Check:
     return row.judged(right, "; ".join(f"{name}: GPU {', '.join(ids) or 'none'}" for name, ids in given.items()))
 
 
-def _alike(group: str, ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
+def _alike(spec: ClusterSpec, group: str, ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
     """Ranks of one group go at the pace of the slowest: product, memory and driver should be one."""
     row = Row(
         id="gpu-alike",
@@ -137,12 +153,14 @@ def _alike(group: str, ranks: Sequence[Answers], snapshot: Snapshot) -> Check:
     kinds = Counter(_kind(device) for rank in ranks for device in devices_of(rank))
     if not any(capacity.gpus(capacity.limits(pod)) for pod in snapshot.workers(group)):
         return row.not_applicable("the group asks for no GPU")
+    if _only_names(spec, snapshot):
+        return row.not_applicable("SIMULATED: no devices")
     if not kinds:
         return row.unknown("no rank listed a device")
     return row.judged(len(kinds) == 1, "; ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 
 
-def _unique(snapshot: Snapshot, seen: dict[str, tuple[Answers, ...]]) -> Check:
+def _unique(spec: ClusterSpec, snapshot: Snapshot, seen: dict[str, tuple[Answers, ...]]) -> Check:
     """A container that sees all of its node's devices, or two pods on one device, shows here."""
     row = Row(
         id="gpu-uuids-unique",
@@ -157,6 +175,8 @@ def _unique(snapshot: Snapshot, seen: dict[str, tuple[Answers, ...]]) -> Check:
             holders.setdefault(uuid, []).append(pod)
     if not any(capacity.gpus(capacity.limits(pod)) for pod in snapshot.workers()):
         return row.not_applicable("no pod asks for a GPU")
+    if _only_names(spec, snapshot):
+        return row.not_applicable("SIMULATED: no devices")
     if not holders:
         return row.unknown("no rank listed a device")
     twice = [f"{uuid} in {' and '.join(pods)}" for uuid, pods in holders.items() if len(pods) > 1]

@@ -1,0 +1,76 @@
+"""The dashboard of one local cluster: by the socket file out of its fence, or by loopback with the token.
+
+Finds the way anew from ``status.json`` whenever that changes: a head that was started again may have other ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rayflight.backends import local_logs
+from rayflight.backends.base import ClusterRef
+from rayflight.backends.local_state import PLAN, STATUS, read_json
+from rayflight.errors import ApiUnreachable
+from rayflight.rayjobs.client import RayJobsClient
+from rayflight.rayjobs.transport import HttpxTransport, Response
+
+SOCKET = "dashboard.sock"  # as in rayflight.keeper.main
+TOKEN = "token"  # noqa: S105 - the name of a file
+
+
+class Dashboard:
+    """Implements ``rayjobs.transport.Transport``."""
+
+    def __init__(self, record: Path, ref: ClusterRef) -> None:
+        self._record, self._ref = record, ref
+        self._way: tuple[str, str | None] | None = None
+        self._transport: HttpxTransport | None = None
+        self.jobs = RayJobsClient(self, self.read_file)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Response:
+        """One request by the way that is open now."""
+        transport = await self._open()
+        return await transport.request(
+            method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
+        )
+
+    async def read_file(self, node_id: str, filename: str, offset: int, limit: int) -> bytes | None:  # noqa: ARG002
+        """Implements ``rayjobs.client.ReadFile``: the disk is nearer than any server."""
+        plan = read_json(self._record / PLAN)
+        if plan is None:
+            return None
+        path = local_logs.find(filename, plan["trees"])
+        return b"" if path is None else await asyncio.to_thread(local_logs.read_range, path, offset, limit)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    async def _open(self) -> HttpxTransport:
+        status, plan = read_json(self._record / STATUS), read_json(self._record / PLAN)
+        if status is None or plan is None:
+            raise ApiUnreachable(
+                "The cluster has no dashboard (yet):", which=str(self._ref), why="its keeper has not written a status"
+            )
+        socket = f"{plan['run_folder']}/{SOCKET}" if status["fenced"] else None
+        way = (f"http://127.0.0.1:{status['dashboard_port']}", socket)
+        if self._transport is None or way != self._way:
+            await self.close()
+            guarded = plan["token"] or not status["fenced"]
+            token = (self._record / TOKEN).read_text() if guarded else None
+            self._way, self._transport = way, HttpxTransport(way[0], token, socket=socket)
+        return self._transport
