@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from rayflight.archive import Archive
 from rayflight.backends.base import ClusterRef, LogFile, RayJobs, Submission
-from rayflight.errors import ApiUnreachable, Conflict
+from rayflight.errors import ApiUnreachable, Conflict, PermissionMissing
 from rayflight.labels import FLIGHT, RUN, Owner
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.snapshot.model import Gap, Job, Ray, Snapshot
@@ -101,6 +101,7 @@ class World:
     left: dict[str, Sequence[str]] = field(default_factory=dict)
     specs: list[ClusterSpec] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
+    refuses_to_delete: set[str] = field(default_factory=set)
     name: str = "fake"
 
     def tools(self, folder: Path) -> Tools:
@@ -175,6 +176,8 @@ class World:
         raise AssertionError("the recipe waits longer than the test foresaw")
 
     async def delete(self, ref: ClusterRef) -> None:
+        if ref.uid in self.refuses_to_delete:
+            raise PermissionMissing("No permission to delete", which=str(ref), why="no permission")
         self.deleted.append(ref.uid)
         self.clusters = [item for item in self.clusters if item.uid != ref.uid]
 

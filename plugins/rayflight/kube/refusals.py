@@ -58,6 +58,8 @@ def refusal(status: int, body: bytes, call: Call) -> ApiError:
 
 def unreachable(call: Call, why: str, status: int | None = None) -> ApiUnreachable:
     """No usable answer: says nothing about the object itself."""
+    if call.resource.endswith("/proxy") and status is not None:
+        return _behind(call, why, status)
     foreign = "CERTIFICATE_VERIFY_FAILED" in why
     error = ApiUnreachable(
         "The Kubernetes API did not answer",
@@ -66,6 +68,18 @@ def unreachable(call: Call, why: str, status: int | None = None) -> ApiUnreachab
         next_step="correct the certificate authority in the connection's kubeconfig"
         if foreign
         else "check that the API server is up and reachable from here",
+    )
+    error.status = status
+    return error
+
+
+def _behind(call: Call, why: str, status: int) -> ApiUnreachable:
+    """The API server answered, but not the service or pod that it passed the request on to."""
+    error = ApiUnreachable(
+        "No answer from behind the Kubernetes API",
+        which=f"({call.verb} {call.object} at {call.server})",
+        why=why,
+        next_step="see the state and events of that pod: it starts, is overloaded, or was lost",
     )
     error.status = status
     return error

@@ -14,6 +14,7 @@ from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.snapshot.model import Pod, Snapshot
 from rayflight.specs import TeardownPolicy
 
+_LOOK = timedelta(days=1)  # how long `on_success` keeps a failed cluster: GPUs must not stand idle for ever
 _POLL = 1.0  # seconds; pods are watched, other kinds that may remain are not
 
 
@@ -129,12 +130,18 @@ async def _gone(tools: Tools, ref: ClusterRef, held: HeldGpus, deadline: datetim
 
 
 async def _keep(tools: Tools, refs: Sequence[ClusterRef], policy: TeardownPolicy, held: HeldGpus) -> Landing:
-    until = tools.now() + (policy.keep_for or timedelta(days=1))
+    until = tools.now() + (policy.keep_for or _LOOK)
     for ref in refs:
         await tools.backend.annotate(ref, {KEEP_UNTIL: until.isoformat(timespec="seconds")})
     names = tuple(str(ref) for ref in refs)
     reach = "; ".join(tools.backend.way_in(ref) for ref in refs)
-    tools.say("Kept until %s for a look: %s. Reach the dashboard with: %s", until.isoformat(), ", ".join(names), reach)
+    tools.say(
+        "Kept until %s for a look: %s. Reach the dashboard with: %s. "
+        "The janitor deletes it then, or earlier when told to release it",
+        until.isoformat(timespec="seconds"),
+        ", ".join(names),
+        reach,
+    )
     return Landing(clusters=names, kept=names, gpu_seconds=round(held.seconds(tools.now()), 1), how_to_reach=reach)
 
 

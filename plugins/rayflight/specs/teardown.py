@@ -18,7 +18,7 @@ class TeardownMode(StrEnum):
     """What happens to the cluster at the end of its run."""
 
     ALWAYS = "always"  # deleted after success and after failure
-    ON_SUCCESS = "on_success"  # deleted after success; after a failure it stays until a person releases it
+    ON_SUCCESS = "on_success"  # deleted after success; after a failure a person has a day to look and release it
     KEEP_ON_FAILURE = "keep_on_failure"  # deleted after success; after a failure it stays for a stated time
 
 

@@ -1,11 +1,13 @@
 """The janitor deletes what no living run owns, and leaves alone whatever Airflow does not know for certain."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from rayflight.errors import TeardownIncomplete
 from rayflight.lifecycle.janitor import Order, RunState, Swept, sweep
-from tests.world import World
+from tests.world import OWNER, World
 
 
 @pytest.fixture
@@ -63,3 +65,23 @@ async def test_a_kept_cluster_goes_at_once_when_a_person_releases_it(world: Worl
     await world.annotate(world.clusters[0], {"rayflight.io/keep-until": "2026-12-01T12:00:00+00:00"})
     await run(world, RunState.ENDED, release=(world.clusters[0].name,))
     assert world.deleted == ["cluster-uid"]
+
+
+async def test_a_kept_cluster_whose_time_cannot_be_read_is_not_deleted(world: World) -> None:
+    await world.annotate(world.clusters[0], {"rayflight.io/keep-until": "tomorrow"})
+    await run(world, RunState.ENDED)
+    assert world.deleted == []
+
+
+async def test_a_released_cluster_that_is_not_there_is_said(world: World) -> None:
+    await run(world, RunState.ALIVE, release=("rf-other",))
+    assert "nothing to release: no cluster rf-other of this Airflow in team-a" in world.said
+
+
+async def test_one_cluster_that_cannot_be_deleted_does_not_save_the_others(world: World) -> None:
+    world.hold(replace(OWNER, run_id="run-2"), uid="second")
+    world.refuses_to_delete = {"cluster-uid"}
+    world.time += timedelta(minutes=10)
+    with pytest.raises(TeardownIncomplete, match="no permission"):
+        await run(world, RunState.ABSENT)
+    assert world.deleted == ["second"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from rayflight.airflow import access
+from rayflight.airflow import access, forms
 from rayflight.airflow.sweeping import WILL_RUN, sweep_now
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class SweepClusters(BaseOperator):
             access.access(self.conn_id),
             namespaces=_names(self.namespaces),
             release=_names(self.release),
-            dry_run=str(self.report_only).lower() == "true",
+            dry_run=forms.truth(self.report_only, field="report_only"),
             ask=ask,
             say=self.log.info,
         )
@@ -61,8 +60,10 @@ class SweepClusters(BaseOperator):
 
 
 def _names(value: Sequence[str] | str) -> list[str]:
-    """A templated list arrives as text."""
-    return [str(item) for item in (json.loads(value.replace("'", '"')) if isinstance(value, str) else value)]
+    """A templated list arrives as text: `['a', 'b']`; a person writes `a, b`."""
+    if isinstance(value, str):
+        return value.strip().strip("[]").replace("'", " ").replace('"', " ").replace(",", " ").split()
+    return [str(item) for item in value]
 
 
 def state_of(ti: Any, owner: Owner) -> RunState:
