@@ -152,6 +152,15 @@ class AirflowClient:
                 return task
         raise LookupError(f"run {run.run_id} of {run.dag_id} has no task {task_id} with map index {map_index}")
 
+    def task_data(self, run: Run, task_id: str) -> dict[str, Any]:
+        """A task instance as the API shows it, rendered fields included."""
+        return self._get(f"{run.path}/taskInstances/{task_id}")
+
+    def links(self, run: Run, task_id: str) -> dict[str, str]:
+        """The extra links of a task that lead somewhere: name -> URL."""
+        links = self._get(f"{run.path}/taskInstances/{task_id}/links")["extra_links"]
+        return {name: url for name, url in links.items() if url}
+
     def xcom(self, run: Run, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
         """The value, or None when there is none."""
         path = f"{run.path}/taskInstances/{task_id}/xcomEntries/{key}"

@@ -47,6 +47,14 @@ class Cluster:
 
     def request(self, method: str, path: str, body: Json | None = None, query: Mapping[str, str] | None = None) -> Json:
         """One request; raises kubernetes.client.ApiException on any refusal."""
+        return dict(self._json(method, path, body, query) or {})
+
+    def ray_jobs(self, namespace: str, cluster: str) -> list[Json]:
+        """What Ray's own job list says, through the API server."""
+        service = f"/api/v1/namespaces/{namespace}/services/{cluster}-head-svc:dashboard/proxy"
+        return list(self._json("GET", f"{service}/api/jobs/", None, None))
+
+    def _json(self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = self._api.call_api(
             path,
@@ -59,7 +67,7 @@ class Cluster:
             _return_http_data_only=True,
             _request_timeout=(5, 30),
         )
-        return dict(json.loads(answer.data)) if answer.data else {}
+        return json.loads(answer.data) if answer.data else None
 
     def find(self, path: str) -> Json | None:
         """The object, or None when there is none."""

@@ -11,7 +11,7 @@ from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, XComArg
 
     from rayflight.lifecycle.flight import Tools
 
@@ -38,16 +38,18 @@ class RayJobFinishedSensor(FlightOperator):
 
     template_fields = (*FlightOperator.template_fields, "submission")
 
-    def __init__(self, *, submission: Mapping[str, Any] | str, **kwargs: Any) -> None:
+    def __init__(self, *, submission: Mapping[str, Any] | XComArg | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.submission = submission
 
     def execute(self, context: Context) -> Any:
         """Returns on SUCCEEDED; raises JobFailed with its diagnosis."""
         flight = self.the_flight()
-        name = self.submission["submission_id"] if isinstance(self.submission, Mapping) else self.submission
-        if not name:
-            raise InvalidSpec("No submission was named for task", which=self.task_id, next_step="pass submission=")
+        given = self.submission.get("submission_id") if isinstance(self.submission, Mapping) else self.submission
+        if not (given and isinstance(given, str)):
+            why, step = f"submission is {self.submission!r}", "pass what SubmitRayJob returned, or a submission id"
+            raise InvalidSpec("No submission was named for task", which=self.task_id, why=why, next_step=step)
+        name = given
 
         async def arguments(tools: Tools) -> tuple[dict[str, Any], str | None]:
             from rayflight.lifecycle.ensure import require_cluster

@@ -1,4 +1,4 @@
-"""The operators without training_run and without PlanFlight; and training_run twice in one DAG. Only tests fly these."""
+"""Operators without training_run and without PlanFlight; and training_run twice in one DAG. Only tests fly these."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLUSTER: dict[str, Any] = {
 SMOKE = {"entrypoint": "{{ params.command }}", "working_dir": str(TRAINING)}
 
 
-def alone(deferrable: bool) -> None:  # noqa: FBT001 - a DAG per way of waiting
+def alone(deferrable: bool) -> None:
     """Create, wait, verify, two trainings on one cluster, collect, delete, gone."""
     common: dict[str, Any] = {"deferrable": deferrable, "retries": 0, "conn_id": "{{ params.conn }}"}
     created = CreateRayCluster(task_id="create", **CLUSTER, **common)

@@ -17,12 +17,12 @@ from rayflight.errors import InvalidSpec, RayflightError
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Context, XComArg
 
     from rayflight.lifecycle.flight import Flight, Tools
     from rayflight.states import Stage
 
-FlightData = Mapping[str, Any]  # what PlanFlight or CreateRayCluster returned, or an XComArg of it
+    FlightData = Mapping[str, Any] | XComArg  # what PlanFlight or CreateRayCluster returned
 
 
 class FlightOperator(BaseOperator):

@@ -13,13 +13,13 @@ from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator, attempt, plain
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.sdk import BaseOperatorLink, Context, XComArg
 
     from rayflight.lifecycle.flight import Flight
     from rayflight.specs import ClusterSpec, JobSpec, TeardownPolicy
 
-    Shape = ClusterSpec | str | Path | Mapping[str, Any]
-    JobInput = JobSpec | Mapping[str, Any]
+    Shape = ClusterSpec | str | Path | Mapping[str, Any] | XComArg
+    JobInput = JobSpec | Mapping[str, Any] | XComArg
 
 
 class PlanFlight(FlightOperator):

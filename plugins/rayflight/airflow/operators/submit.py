@@ -20,6 +20,7 @@ from rayflight.states import Stage
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from rayflight.airflow.operators.plan import JobInput
     from rayflight.backends.base import ClusterRef
     from rayflight.lifecycle.flight import Flight, Tools
     from rayflight.lifecycle.submission import Submitted
@@ -42,7 +43,7 @@ class SubmitRayJob(FlightOperator):
     def __init__(
         self,
         *,
-        job: JobSpec | Mapping[str, Any] | None = None,
+        job: JobInput | None = None,
         timeout: timedelta | None = None,
         ready_timeout: timedelta = timedelta(minutes=30),
         wait: bool = True,
