@@ -1,4 +1,4 @@
-"""Distributed PyTorch training over GPU worker pods: the flight that `make demo-kube` flies."""
+"""Distributed training over worker pods (PyTorch, or numpy where there is none): what the demos fly, on any backend."""
 
 from pathlib import Path
 
@@ -31,8 +31,8 @@ with DAG("train_ddp", params=PARAMS, schedule=None, catchup=False, tags=["rayfli
         },
         namespace="{{ params.namespace or '' }}",
         job={
-            "entrypoint": "python3 ddp.py --workers {{ params.workers }} --gpus-per-worker {{ params.gpus_per_worker }}"
-            " --epochs {{ params.epochs }} {{ params.script_args }}",
+            "entrypoint": "python3 train.py --workers {{ params.workers }}"
+            " --gpus-per-worker {{ params.gpus_per_worker }} --epochs {{ params.epochs }} {{ params.script_args }}",
             "working_dir": str(TRAINING),
             "storage": "{{ params.claim or '' }}",
         },
