@@ -50,6 +50,7 @@ async def test_the_token_is_brought_when_ray_asks_for_it_and_kept(dashboard: Das
     await dashboard.jobs.version()
     assert kube.requests[-1].headers["x-ray-authorization"] == "Bearer t0ken"
     await dashboard.jobs.version()
+    assert kube.requests[-1].headers["x-ray-authorization"] == "Bearer t0ken"
     assert sum(1 for seen in kube.requests if "secrets" in seen.path) == 1
 
 
