@@ -60,3 +60,16 @@ async def test_storage_that_cannot_be_written_is_each_ranks_error(jobs: RayJobsC
         assert rank["storage"] == {"path": "/proc/nowhere", "wrote": False, "read_all": False}
         assert "write: FileNotFoundError" in rank["error"]
         assert rank["collective"]["ok"] is True
+
+
+async def test_each_rank_says_what_it_runs_on_besides_its_gpu(jobs: RayJobsClient) -> None:
+    result = await fly(jobs, "surroundings", {"gpus": 2, "total_seconds": 60}, {})
+    assert (result["schema"], result["after"]) == (1, {})
+    for rank in result["ranks"]:
+        assert rank["error"] is None
+        assert rank["nvml"]["ok"] is None
+        assert rank["copy"]["ok"] is None
+        assert rank["shared_memory"]["ok"] is True
+        assert rank["disk"]["free_bytes"] > 0
+        assert (rank["head"]["error"], rank["head"]["reached"]["gcs"]) == (None, None)
+        assert abs(rank["clock"]["offset_seconds"]) < 1

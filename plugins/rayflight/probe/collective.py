@@ -1,21 +1,28 @@
-"""One reduction over all ranks, checked, with its bandwidth: NCCL on GPUs, gloo on CPUs."""
+"""Reductions over all ranks, checked, with their bandwidth, and each rank's own link: NCCL on GPUs, gloo on CPUs.
+
+In a reduction all ranks go at the pace of the slowest, so its time names nobody. The round of sends that follows does:
+each rank times what it receives from the rank before.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-_MIB = {"nccl": 256, "gloo": 16}
+_MIB = {"nccl": (8, 256), "gloo": (1, 16)}  # small and large; the large one is what counts
+_LINK_MIB = {"nccl": 64, "gloo": 4}
 _ROUNDS = {"nccl": 5, "gloo": 2}
 
 
 def all_reduce(address: str, world_size: int, rank: int, backend: str, seconds: float) -> dict[str, Any]:
     """All-reduce rank + 1 over all ranks by torch.distributed. Raises what torch raises.
 
-    ``bandwidth_gbps`` is the bus bandwidth in gigabits per second, as nccl-tests define it: bytes moved per rank and
-    second, times 2 (n - 1) / n; None for a single rank, which moves nothing.
+    ``bandwidth_gbps`` is the bus bandwidth in gigabytes per second, as nccl-tests define it: bytes moved per rank and
+    second, times 2 (n - 1) / n; None for a single rank, which moves nothing. ``from_previous_gbps``: gigabytes per
+    second from the rank before.
     """
     os.environ.setdefault("USE_LIBUV", "0")  # a torch built without libuv refuses to start a store otherwise
     import torch  # noqa: PLC0415 - torch need not be there
@@ -29,30 +36,72 @@ def all_reduce(address: str, world_size: int, rank: int, backend: str, seconds: 
         timeout=timedelta(seconds=seconds),
     )
     try:
-        device = "cuda:0" if backend == "nccl" else "cpu"
-        tensor = torch.empty(_MIB[backend] * 1024 * 1024 // 4, device=device)
-        expected = world_size * (world_size + 1) / 2
-        right = True
-        spent = 0.0
-        for _ in range(1 + _ROUNDS[backend]):  # the first one builds the connections
-            tensor.fill_(rank + 1.0)
-            begin = time.perf_counter()
-            dist.all_reduce(tensor)
-            if device != "cpu":
-                torch.cuda.synchronize()
-            last = time.perf_counter() - begin
-            spent = last if spent == 0.0 else min(spent, last)
-            right = right and bool((tensor == expected).all())
-        moved = tensor.numel() * 4 * 8 * 2 * (world_size - 1) / world_size
+        ring = _Ring(torch, dist, backend, rank, world_size)
+        sizes = [ring.reduced(mib) for mib in _MIB[backend]]
         return {
             "backend": backend,
-            "ok": right,
+            "ok": all(size["ok"] for size in sizes),
             "world_size": dist.get_world_size(),
-            "sum": float(tensor[0]),
-            "bandwidth_gbps": round(moved / spent / 1e9, 3) if moved else None,
+            "sum": sizes[-1]["sum"],
+            "bandwidth_gbps": sizes[-1]["bandwidth_gbps"],
+            "sizes": sizes,
+            "from_previous_gbps": ring.received(_LINK_MIB[backend]) if world_size > 1 else None,
         }
     finally:
         dist.destroy_process_group()
+
+
+class _Ring:
+    """The ranks of one process group, seen from one of them."""
+
+    def __init__(self, torch: Any, dist: Any, backend: str, rank: int, size: int) -> None:
+        self._torch, self._dist = torch, dist
+        self._rank, self._size = rank, size
+        self._device = "cuda:0" if backend == "nccl" else "cpu"
+        self._rounds = _ROUNDS[backend]
+
+    def reduced(self, mib: int) -> dict[str, Any]:
+        """One size: right on every round, and its bandwidth in the best of them."""
+        tensor = self._torch.empty(mib * 2**20 // 4, device=self._device)
+        expected = self._size * (self._size + 1) / 2
+        right = True
+
+        def once() -> None:
+            self._dist.all_reduce(tensor)
+
+        best = float("inf")
+        for number in range(1 + self._rounds):
+            tensor.fill_(self._rank + 1.0)
+            spent = self._seconds(once)
+            best = best if number == 0 else min(best, spent)  # the first one builds the connections
+            right = right and bool((tensor == expected).all())
+        moved = tensor.numel() * 4 * 2 * (self._size - 1) / self._size
+        bandwidth = round(moved / best / 1e9, 3) if moved else None
+        return {"mib": mib, "ok": right, "sum": float(tensor[0]), "bandwidth_gbps": bandwidth}
+
+    def received(self, mib: int) -> float:
+        """From the rank before, all ranks at once."""
+        sent = self._torch.zeros(mib * 2**20 // 4, device=self._device)
+        got = self._torch.empty_like(sent)
+
+        def once() -> None:
+            to, by = (self._rank + 1) % self._size, (self._rank - 1) % self._size
+            exchange = [self._dist.P2POp(self._dist.isend, sent, to), self._dist.P2POp(self._dist.irecv, got, by)]
+            for work in reversed(self._dist.batch_isend_irecv(exchange)):
+                work.wait()
+
+        once()
+        self._dist.barrier()
+        return round(mib * 2**20 / min(self._seconds(once) for _ in range(self._rounds)) / 1e9, 3)
+
+    def _seconds(self, work: Callable[[], None]) -> float:
+        if self._device != "cpu":
+            self._torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        if self._device != "cpu":
+            self._torch.cuda.synchronize()
+        return max(time.perf_counter() - begin, 1e-9)
 
 
 def sum_of_parts(parts: list[list[float]], world_size: int) -> dict[str, Any]:
@@ -65,4 +114,6 @@ def sum_of_parts(parts: list[list[float]], world_size: int) -> dict[str, Any]:
         "world_size": len(parts),
         "sum": sums.pop() if len(sums) == 1 else None,
         "bandwidth_gbps": None,
+        "sizes": [],
+        "from_previous_gbps": None,
     }

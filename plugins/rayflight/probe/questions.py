@@ -1,7 +1,8 @@
 """Asks all ranks the same questions in turn, each with a deadline, and keeps the answers per rank.
 
 The collective comes last: a rank that hangs in it can answer nothing more. A rank that fails a question is asked the
-others all the same; what needs all ranks is skipped when one of them is silent, and says so.
+others all the same; one that did not answer within a deadline is asked nothing more. What needs all ranks is skipped
+when one of them is silent, and says so.
 """
 
 from __future__ import annotations
@@ -14,28 +15,44 @@ from typing import Any
 
 import ray
 from ray.util.placement_group import remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from .aftermath import aftermath
 from .placement import NoRoomError, Seat, place
 from .rank import Rank
 
+SCHEMA = 1  # of the whole document; read by verification/probed.py
 _START_SECONDS = 60.0  # a cold image and the import of torch
 _STEP_SECONDS = 30.0
+_AFTER_SECONDS = 15.0
+_CLOCK_SECONDS = 2.0
+_CLOCK_ROUNDS = 3  # the quickest answer has the smallest error
+_NO_ANSWER = "did not answer within"
 _ANSWERS = [
     "rank",
     "pod",
+    "pid",
     "ray_node_id",
     "node_ip",
     "gpu_ids",
     "cuda_visible_devices",
     "devices",
+    "nvml",
     "simulated",
     "shm_bytes",
     "memory_limit_bytes",
     "torch",
+    "torch_cuda",
+    "torch_archs",
+    "cudnn",
     "cuda",
     "python",
     "ray",
+    "clock",
+    "shared_memory",
+    "head",
+    "disk",
+    "copy",
     "compute",
     "collective",
     "object_store",
@@ -56,8 +73,10 @@ class Questions:
         self.placement: dict[str, Any] = {"ok": False, "bundles": len(seats), "error": None}
         self.seconds: dict[str, float] = {}
         self._seats = seats
+        self.after: dict[str, Any] = {}
         self._group: Any = None
         self._actors: list[Any] = []
+        self._silent: set[int] = set()
 
     def seat(self, seconds: float) -> bool:
         """Place one rank per seat."""
@@ -84,11 +103,14 @@ class Questions:
 
     def ask_all(self, storage_path: str) -> None:
         """All questions; the answers are in ``ranks``."""
-        for rank, answer in zip(self.ranks, self._ask("describe", _START_SECONDS), strict=True):
-            rank.update(answer or {})
+        for question, seconds in (("describe", _START_SECONDS), ("surroundings", _STEP_SECONDS)):
+            for rank, answer in zip(self.ranks, self._ask(question, seconds), strict=True):
+                rank.update(answer or {})
+        self._clocks()
         self._object_store()
         if storage_path:
             self._storage(storage_path)
+        self._keep("copy", self._ask("copy", _STEP_SECONDS))
         self._keep("compute", self._ask("compute", _STEP_SECONDS))
         self._collective()
 
@@ -98,15 +120,55 @@ class Questions:
             ray.kill(actor)
         if self._group is not None:
             remove_placement_group(self._group)
+        self._look_back()
 
     def result(self, total: float) -> dict[str, Any]:
         """Plain data."""
         return {
+            "schema": SCHEMA,
             "world_size": len(self.ranks),
             "placement": self.placement,
             "seconds": {**self.seconds, "total": round(total, 3)},
             "ranks": self.ranks,
+            "after": self.after,
         }
+
+    def _clocks(self) -> None:
+        """How far each rank's clock is from the driver's, which is the head's: half a round trip is the error."""
+        with self._timed("clock"):
+            for number, actor in enumerate(self._actors):
+                rounds = [] if number in self._silent else [self._clock(actor) for _ in range(_CLOCK_ROUNDS)]
+                answered = [found for found in rounds if found is not None]
+                if answered:
+                    offset, error = min(answered, key=lambda found: found[1])
+                    self.ranks[number]["clock"] = {"offset_seconds": round(offset, 4), "error_seconds": round(error, 4)}
+
+    def _clock(self, actor: Any) -> tuple[float, float] | None:
+        begin = time.time()
+        (answer, error), *_ = self._results([actor.clock.remote()], _CLOCK_SECONDS)
+        end = time.time()
+        return None if error else (answer - (begin + end) / 2, (end - begin) / 2)
+
+    def _look_back(self) -> None:
+        """On each node with a silent rank or with devices that NVML counts: is everything as it was?"""
+        looks: dict[str, list[int]] = {}
+        for number, rank in enumerate(self.ranks):
+            real = (rank["nvml"] or {}).get("ok") is not None
+            if self._actors and (real or number in self._silent):
+                pids = looks.setdefault(rank["ray_node_id"], [])
+                pids.extend([rank["pid"]] if rank["pid"] else [])
+        if not looks:
+            return
+        with self._timed("aftermath"):
+            task = ray.remote(aftermath)
+            refs = [
+                task.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+                    pids, devices=True
+                )
+                for node, pids in looks.items()
+            ]
+            for node, (answer, error) in zip(looks, self._results(refs, _AFTER_SECONDS), strict=True):
+                self.after[node] = answer or {"error": error}
 
     def _object_store(self) -> None:
         """Each rank fetches a block that was put on another node (the node before, where there are several)."""
@@ -129,7 +191,7 @@ class Questions:
         self._results([self._actors[0].clear.remote(path, nonce, size)], _STEP_SECONDS)
 
     def _collective(self) -> None:
-        if any(rank["python"] is None for rank in self.ranks):
+        if self._silent or any(rank["python"] is None for rank in self.ranks):
             return self._fault_all("collective: skipped, since not every rank answered")
         if any(rank["torch"] is None for rank in self.ranks):
             parts = [actor.part.remote() for actor in self._actors]
@@ -151,7 +213,7 @@ class Questions:
     ) -> list[Any]:
         """Ask every rank; None for those without an answer, whose error is then set."""
         with self._timed(question):
-            given = [arguments(number) for number in range(len(self._actors))]
+            given = [None if n in self._silent else arguments(n) for n in range(len(self._actors))]
             asked = [number for number, values in enumerate(given) if values is not None]
             refs = [getattr(self._actors[number], question).remote(*(given[number] or ())) for number in asked]
             answers: list[Any] = [None] * len(self._actors)
@@ -159,14 +221,17 @@ class Questions:
                 answers[number] = answer
                 if error:
                     self._fault(self.ranks[number], f"{question}: {error}")
-            for number in set(range(len(self._actors))) - set(asked):
+                if error and error.startswith(_NO_ANSWER):
+                    self._silent.add(number)
+                    self._fault(self.ranks[number], _place(self.ranks[number]))
+            for number in set(range(len(self._actors))) - set(asked) - self._silent:
                 self._fault(self.ranks[number], f"{question}: skipped, since another rank gave no answer")
             return answers
 
     def _results(self, refs: list[Any], seconds: float) -> list[tuple[Any, str | None]]:
         limit = max(0.1, min(seconds, self._left()))
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=limit)
-        return [_result(ref) if ref in ready else (None, f"no answer within {limit:.0f} s") for ref in refs]
+        return [_result(ref) if ref in ready else (None, f"{_NO_ANSWER} {limit:.0f} s") for ref in refs]
 
     def _keep(self, name: str, answers: list[Any]) -> None:
         for rank, answer in zip(self.ranks, answers, strict=True):
@@ -188,6 +253,14 @@ class Questions:
         begin = time.monotonic()
         yield
         self.seconds[name] = round(time.monotonic() - begin, 3)
+
+
+def _place(rank: dict[str, Any]) -> str:
+    """Where a rank is, as far as it could say it itself."""
+    devices = {str(at): str(device.get("uuid")) for at, device in enumerate(rank["devices"] or [])}
+    own = [devices.get(str(number), str(number)) for number in rank["gpu_ids"] or []]
+    gpu = f", GPU {', '.join(own)}" if own else ""
+    return f"it ran on pod {rank['pod'] or 'unknown'}, Ray node {rank['node_ip']}{gpu}"
 
 
 def _result(ref: Any) -> tuple[Any, str | None]:

@@ -8,16 +8,22 @@ import os
 import secrets
 import socket
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import ray
 
+from .child import in_child
 from .collective import all_reduce, sum_of_parts
 from .compute import compute
 from .machine import describe
 from .storage import Place
+from .surroundings import disk, head, shared_memory
 
 _BLOCK = 1024 * 1024
+_COPY_SECONDS = 25.0
+_RAY_FOLDER = "/tmp/ray"  # noqa: S108 - where Ray writes unless told otherwise
 
 
 class Rank:
@@ -31,6 +37,7 @@ class Rank:
     def describe(self) -> dict[str, Any]:
         """Who and where this rank is."""
         torch = _torch()
+        cuda = bool(torch and torch.cuda.is_available())
         return {
             **describe(),
             "rank": self.rank,
@@ -38,9 +45,26 @@ class Rank:
             "node_ip": ray.util.get_node_ip_address(),
             "gpu_ids": ray.get_gpu_ids(),
             "torch": getattr(torch, "__version__", None),
-            "cuda": bool(torch and torch.cuda.is_available()),
+            "cuda": cuda,
+            "torch_cuda": torch.version.cuda if torch else None,
+            "torch_archs": torch.cuda.get_arch_list() if cuda else None,
+            "cudnn": torch.backends.cudnn.version() if cuda else None,
             "ray": ray.__version__,
         }
+
+    def clock(self) -> float:
+        """This node's time."""
+        return time.time()
+
+    def surroundings(self) -> dict[str, Any]:
+        """Shared memory, the head by name, the disk."""
+        address = ray.get_runtime_context().gcs_address
+        return {"shared_memory": shared_memory(), "head": head(address), "disk": disk(_session_folder())}
+
+    def copy(self) -> dict[str, Any] | None:
+        """The CUDA driver's context, memory and copies; None for a rank without a GPU, or with a simulated one."""
+        simulated = os.environ.get("RAYFLIGHT_SIMULATED_GPU") == "1"
+        return None if simulated or not ray.get_gpu_ids() else in_child("cuda", _COPY_SECONDS)
 
     def put(self) -> tuple[list[Any], str]:
         """Put a block into this node's object store; (its reference in a list, so that it stays one; its digest)."""
@@ -87,6 +111,12 @@ class Rank:
     def add(self, *parts: list[float]) -> dict[str, Any]:
         """The reduction without torch."""
         return sum_of_parts(list(parts), len(parts))
+
+
+def _session_folder() -> str:
+    """Where Ray writes on this node: its worker processes have a log there as their standard output."""
+    log = Path("/proc/self/fd/1")
+    return str(log.resolve().parent) if log.resolve().is_file() else _RAY_FOLDER
 
 
 def _torch() -> Any:
