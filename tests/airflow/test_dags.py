@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
+
+from rayflight.airflow import training_run
 
 DAGS = Path(__file__).parents[2] / "dags"
 FLIGHT = ["plan", "provision", "wait_ready", "verify", "train", "collect_logs", "tear_down"]
@@ -53,6 +56,15 @@ def test_clearing_train_clears_what_it_needs() -> None:
 
 def test_a_flight_without_training_has_no_train_task() -> None:
     assert "check.flight.train" not in load("verify_gpu_pool").task_dict
+
+
+def test_whoever_holds_gpus_gets_a_slot_first_and_gives_them_back_without_one() -> None:
+    """With the pool on the teardowns, two flights could wait for each other: one for slots, one for GPUs."""
+    with DAG("pooled") as dag:
+        training_run(cluster="testbed-2x1", job={"entrypoint": "x"}, pool="gpus", pool_slots=8)
+    slots = {name: (dag.get_task(f"flight.{name}").pool, dag.get_task(f"flight.{name}").pool_slots) for name in FLIGHT}
+    assert slots == dict.fromkeys(FLIGHT[:5], ("gpus", 8)) | dict.fromkeys(FLIGHT[5:], ("default_pool", 1))
+    assert {str(task.weight_rule) for task in dag.tasks} == {"upstream"}
 
 
 def test_the_trigger_form_bounds_what_people_can_ask_for() -> None:

@@ -45,14 +45,16 @@ def training_run(
     plan, provision, wait_ready and verify are setups and the last two teardowns of all four, so a failure anywhere
     fails the run and still tears down, and clearing ``train`` clears what it needs. Usable several times in a DAG and
     inside a mapped task group. ``job=None`` flies without training (a check of a GPU pool). ``task_args`` (deferrable,
-    pool, queue, callbacks, …) go to every task.
+    queue, callbacks, …) go to every task; ``pool`` and ``pool_slots`` to all but the teardowns, which give GPUs back.
     """
     common = {
         "conn_id": conn_id,
         "retries": retries,
         "retry_delay": timedelta(seconds=10),
+        "weight_rule": "upstream",  # who already holds a cluster goes before who has none yet
         **task_args,
     }
+    landing = {key: value for key, value in common.items() if key not in ("pool", "pool_slots")}
     with TaskGroup(group_id) as group:
         plan = PlanFlight(
             task_id="plan",
@@ -70,8 +72,8 @@ def training_run(
         provision = CreateRayCluster(task_id="provision", flight=flight, **common)
         ready = RayClusterReadySensor(task_id="wait_ready", flight=flight, timeout=ready_timeout, **common)
         verified = VerifyRayCluster(task_id="verify", flight=flight, **common)
-        collected = CollectRayLogs(task_id="collect_logs", flight=flight, **common)
-        landed = DeleteRayCluster(task_id="tear_down", flight=flight, **common)
+        collected = CollectRayLogs(task_id="collect_logs", flight=flight, **landing)
+        landed = DeleteRayCluster(task_id="tear_down", flight=flight, **landing)
         setups = [plan, provision, ready, verified]
         for task in setups:
             task.as_setup()  # type: ignore[no-untyped-call]
