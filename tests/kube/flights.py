@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dev.airflow_client import RUN_ENDED, TASK_ENDED, AirflowClient, Run, Task
 from dev.airflow_instance import Airflow
@@ -63,6 +65,11 @@ class Flights:
 
     def xcom(self, run: Run, task: str) -> Any:
         return self.client.xcom(run, f"{GROUP}.{task}")
+
+    def archived_driver_log(self, run: Run) -> str:
+        """The driver log as the archive has it, its segments joined."""
+        folder = Path(urlsplit(self.xcom(run, "plan")["archive"]).path)
+        return b"".join(file.read_bytes() for file in sorted(folder.rglob("driver/*/*")) if file.is_file()).decode()
 
     def task(self, run: Run, task: str) -> Task:
         return self.client.task(run, f"{GROUP}.{task}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -42,9 +40,7 @@ def test_the_training_reached_its_accuracy(flights: Flights, run: Run):
 
 
 def test_the_archive_holds_every_line_of_the_driver_exactly_once(flights: Flights, run: Run):
-    folder = Path(urlsplit(flights.xcom(run, "plan")["archive"]).path)
-    segments = sorted(folder.rglob("driver/*/*"))
-    log = b"".join(segment.read_bytes() for segment in segments if segment.is_file()).decode()
+    log = flights.archived_driver_log(run)
     numbers = [int(number) for number in re.findall(rf"^log line (\d+) of {LINES}$", log, re.MULTILINE)]
     assert numbers == list(range(1, LINES + 1))
 
