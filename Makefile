@@ -9,10 +9,19 @@ CODE := plugins testbed dags dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help venv check format test test-api test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
+.PHONY: help demo up down venv check format test test-api test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
+
+demo: ## fly one training on this machine alone: installs, starts Airflow, shows it, stops (no Kubernetes, no root)
+	@MAKE="$(MAKE)" PYTHON="$(PYTHON)" sh dev/quickstart.sh demo $(if $(PORT),--port $(PORT)) $(ARGS)
+
+up: ## start Airflow with the local backend and leave it running (PORT=...)
+	@MAKE="$(MAKE)" PYTHON="$(PYTHON)" sh dev/quickstart.sh up $(if $(PORT),--port $(PORT)) $(ARGS)
+
+down: ## stop what `make up` started, and every local cluster of it
+	@test ! -x $(BIN)/python || $(BIN)/python -m dev.quickstart down $(ARGS)
 
 venv: .venv/.made ## make .venv from the hashed lock (pinned uv in .tools)
 
@@ -70,6 +79,6 @@ lock: .tools/.made-$(UV_VERSION) ## resolve pyproject.toml into requirements.loc
 	$(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate \
 	  --no-emit-index-url $(UPGRADE) --extra local --group dev --output-file requirements.lock pyproject.toml
 
-clean: ## remove what was built here (.venv, .tools, caches); the testbed is removed by `python -m testbed purge`
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist plugins/*.egg-info
+clean: down ## remove what was built here (.venv, .tools, caches); the testbed is removed by `python -m testbed purge`
+	rm -rf .venv .tools .demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist plugins/*.egg-info
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -32,6 +32,7 @@ class Settings:
 
     dag_folders: Sequence[Path] = (ROOT / "dags",)
     parallelism: int = 4
+    port: int | None = None  # None: a free one
     connections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     rayflight: Mapping[str, str] = field(default_factory=dict)  # section [rayflight] of the configuration
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class AirflowHome:
     def __init__(self, directory: Path, settings: Settings) -> None:
         self.directory = directory.absolute()
         self.settings = settings
-        self.port = free_port()
+        self.port = settings.port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.passwords = {user: secrets.token_urlsafe(12) for user in USERS}
         self.environment = self._environment()

@@ -8,6 +8,7 @@ the whole group leaves the scheduler waiting for its workers for ever.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Component:
     ) -> None:
         self.name, self.log = name, log
         # When we are killed, the kernel asks the component to end; one that shall outlive us is spared.
-        prefix = [] if outlive else ["setpriv", "--pdeathsig", "TERM", "--"]
+        bound = not outlive and shutil.which("setpriv")  # macOS has no such thing
+        prefix = ["setpriv", "--pdeathsig", "TERM", "--"] if bound else []
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*prefix, sys.executable, "-m", "airflow", *arguments],
@@ -124,6 +128,8 @@ def wait_until(done: Callable[[], bool], seconds: float, every: float = 0.1) -> 
 
 def running_processes() -> list[Running]:
     """Every process that has not ended."""
+    if not sys.platform.startswith("linux"):
+        return [found for process in psutil.process_iter() if (found := _ask(process))]
     return [found for entry in Path("/proc").iterdir() if entry.name.isdigit() and (found := _read(int(entry.name)))]
 
 
@@ -136,6 +142,17 @@ def _read(pid: int) -> Running | None:
     if fields[0] in "ZX":
         return None
     return Running(pid=pid, parent=int(fields[1]), session=int(fields[3]), started=int(fields[19]))
+
+
+def _ask(process: psutil.Process) -> Running | None:
+    """Slower than reading /proc, which only Linux has."""
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        started = int(process.create_time() * 100)
+        return Running(pid=process.pid, parent=process.ppid(), session=os.getsid(process.pid), started=started)
+    except (psutil.Error, OSError):
+        return None
 
 
 def _signal(processes: Iterable[Running], number: signal.Signals) -> None:

@@ -88,8 +88,9 @@ async def tear_down(tools: Tools, flight: Flight, *, failed: bool, deadline: dat
         seconds=round((tools.now() - began).total_seconds(), 1),
     )
     tools.say(
-        "Landed: %d cluster(s) gone with all pods and services; GPUs were held for %.0f GPU-seconds",
+        "Landed: %d cluster(s) gone with all pods and services; %sGPUs were held for %.0f GPU-seconds",
         len(refs),
+        "SIMULATED " if flight.cluster_spec.simulated else "",
         landing.gpu_seconds,
     )
     await tools.archive.write_json(f"{flight.folder}/landing.json", landing.to_dict())

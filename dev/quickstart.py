@@ -1,0 +1,307 @@
+"""`make demo`, `make up`, `make down`: Rayflight on this machine alone: Airflow, the local backend, one real training.
+
+Everything lies in ``.demo/`` of the project: Airflow's home, the clusters' records, the archive. What runs is found by
+that folder (it stands in the environment of every process), so that an earlier start that was killed leaves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dev.airflow_client import AirflowClient, Run
+from dev.airflow_home import ROOT, Settings
+from dev.airflow_instance import Airflow
+from dev.demo_kube import judge_training, tell_landing
+from dev.flight_view import GROUP, FlightView, fail
+from rayflight.backends.local import LocalBackend
+from rayflight.backends.local_access import LocalAccess
+from rayflight.errors import RayflightError
+
+FOLDER = ROOT / ".demo"
+DAG = "train_ddp"
+INSTANCE = "demo"
+_ROOM = 2 * 1024**3  # bytes: Airflow's database and logs, Ray's sessions
+_LEAST_PATIENCE = 90.0
+
+
+class Refused(Exception):
+    """One clear sentence for whoever started it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when what was asked for is done."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleared away then, too
+    try:
+        _require_room(options.folder)
+        return {"demo": demo, "up": up, "down": down}[options.command](options)
+    except (Refused, RayflightError) as error:
+        return fail(str(error))
+    except KeyboardInterrupt:
+        return fail("interrupted")
+
+
+def demo(options: argparse.Namespace) -> int:
+    """One training from trigger to judgement, on an Airflow that is up, or on one for this flight alone."""
+    began = time.monotonic()
+    with _airflow(options) as (client, address):
+        client.wait_for_dag(DAG)
+        print(f"Airflow: {address}\n", flush=True)
+        code = fly(client, options)
+    print(f"{time.monotonic() - began:.0f} s in all", flush=True)
+    if not _up_file(options.folder).exists():
+        print("Airflow is stopped again; `make up` starts it with this run in its history", flush=True)
+    return code
+
+
+def fly(client: AirflowClient, options: argparse.Namespace) -> int:
+    """The run, told while it happens; the exit code of it."""
+    form = {key: json.loads(value) for key, _, value in (item.partition("=") for item in options.set)}
+    run = client.trigger(DAG, form)
+    view = _view(client, run)
+    state = view.follow()
+    print(f"\n{view.stages()}\n", flush=True)
+    problems = [] if state == "success" else [f"the run ended {state}: {view.cause()}"]
+    problems += judge_training(client.xcom(run, f"{GROUP}.train"))
+    problems += tell_landing(client.xcom(run, f"{GROUP}.tear_down"))
+    collected = client.xcom(run, f"{GROUP}.collect_logs") or {}
+    planned = client.xcom(run, f"{GROUP}.plan") or {}
+    print(f"archive   {planned.get('archive', 'none')} ({collected.get('files', 0)} files)", flush=True)
+    problems += [f"missing from the archive: {gap}" for gap in collected.get("missing", ())]
+    problems += left_behind(options.folder, str(planned.get("cluster", "")))
+    if problems:
+        return fail("\n".join(["NOT LANDED WELL", *(f"- {problem}" for problem in problems)]))
+    print("LANDED: the training succeeded and no process of its cluster is left", flush=True)
+    return 0
+
+
+def left_behind(folder: Path, cluster: str) -> list[str]:
+    """Counted here and not by the product: processes that name the cluster, and its record."""
+    named = [
+        process.pid
+        for process in psutil.process_iter()
+        if cluster and cluster in _environment(process).get("RAYFLIGHT_LOCAL_POD", "")
+    ]
+    records = [str(path) for path in (folder / "clusters").glob(f"*/{cluster}")] if cluster else []
+    return [f"process {pid} of the cluster still runs" for pid in named] + [
+        f"{path} is still there" for path in records
+    ]
+
+
+def up(options: argparse.Namespace) -> int:
+    """Airflow as a person uses it; stays until `make down`."""
+    if (told := _told(options.folder)) is not None:
+        print(f"Airflow is up already: {_address(told)}", flush=True)
+        return 0
+    clear(options.folder)
+    airflow = _make(options, keep=True)
+    with airflow:
+        airflow.client.wait_for_dag(DAG)
+        _tell(options.folder, airflow)
+    told = _told(options.folder) or {}
+    print(f"Airflow is up: {_address(told)}\n`make demo` flies a training on it, `make down` stops it", flush=True)
+    return 0
+
+
+def down(options: argparse.Namespace) -> int:
+    """End Airflow, then every cluster of it; both are found by the folder."""
+    ended = clear(options.folder)
+    print(f"ended {ended} processes of Airflow; no cluster is left" if ended else "nothing was running", flush=True)
+    return 0
+
+
+def clear(folder: Path) -> int:
+    """End what runs of this folder, whoever started it and however that ended. How many processes of Airflow it was."""
+    _up_file(folder).unlink(missing_ok=True)
+    mine = _of_airflow(folder)
+    ended = len(mine)
+    deadline = time.monotonic() + 10
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):  # the second one: do not wait for running tasks
+        leaders = mine if number == signal.SIGKILL else [process for process in mine if _leads(process)] or mine
+        for process in leaders:
+            _send(process, number)
+        until = min(deadline, time.monotonic() + 3)
+        while (mine := _of_airflow(folder)) and time.monotonic() < until:
+            time.sleep(0.1)
+        deadline = max(deadline, time.monotonic() + 3)
+    if mine:
+        raise Refused(f"Processes {[process.pid for process in mine]} do not end even on SIGKILL.")
+    if (folder / "clusters").is_dir():
+        asyncio.run(_end_clusters(folder))
+    return ended
+
+
+async def _end_clusters(folder: Path) -> None:
+    """No Airflow runs: nothing owns a cluster."""
+    async with LocalBackend(LocalAccess.from_extras({"folder": str(folder / "clusters")}, home=folder)) as backend:
+        refs = await backend.find("default", "")
+        for ref in refs:
+            await backend.delete(ref)
+        for ref in refs:
+            async for _ in backend.changes(ref, at_least_every=0.5):
+                if not await backend.remains(ref):
+                    break
+
+
+@contextmanager
+def _airflow(options: argparse.Namespace) -> Iterator[tuple[AirflowClient, str]]:
+    told = _told(options.folder)
+    if told is not None:
+        client = AirflowClient(told["url"], "admin", told["password"])
+        client.sign_in()
+        yield client, _address(told)
+        client.close()
+        return
+    clear(options.folder)
+    with _make(options, keep=False) as airflow:
+        yield airflow.client, _address(_facts(airflow))
+    clear(options.folder)
+
+
+def _make(options: argparse.Namespace, *, keep: bool) -> Airflow:
+    folder: Path = options.folder
+    for name in ("clusters", "archive"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    if options.port and not _free(options.port):
+        raise Refused(
+            f"Port {options.port} is taken by another program. Next: choose another with PORT=..., or leave PORT out."
+        )
+    print("starting Airflow (SQLite, LocalExecutor) ...", flush=True)
+    settings = Settings(
+        port=options.port or None,
+        connections={"kubernetes_default": connection(folder)},
+        rayflight={"instance": INSTANCE, "archive": (folder / "archive").as_uri()},
+    )
+    return Airflow(settings, directory=folder / "airflow", keep=keep)
+
+
+def connection(folder: Path) -> Mapping[str, object]:
+    """The one thing that differs between this machine and a Kubernetes cluster."""
+    return {"conn_type": "generic", "extra": {"backend": "local", "folder": str(folder / "clusters")}}
+
+
+def _view(client: AirflowClient, run: Run) -> FlightView:
+    if sys.stdout.isatty():
+        from dev.live_view import LiveView  # noqa: PLC0415 - rich is only for terminals
+
+        return LiveView(client, run)
+    return FlightView(client, run)
+
+
+def _require_room(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        probe = folder / ".probe"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise Refused(
+            f"Cannot write to {folder}: {error.strerror}. Next: use a clone in a folder that you may write to."
+        ) from None
+    if free < _ROOM:
+        raise Refused(
+            f"Only {free / 1024**3:.1f} GiB are free on the disk of {folder}, 2 GiB are needed. Next: make room."
+        )
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _up_file(folder: Path) -> Path:
+    return folder / "up.json"
+
+
+def _facts(airflow: Airflow) -> dict[str, str]:
+    return {"url": airflow.home.url, "password": airflow.home.passwords["admin"]}
+
+
+def _tell(folder: Path, airflow: Airflow) -> None:
+    path = _up_file(folder)
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(_facts(airflow)))
+
+
+def _told(folder: Path) -> dict[str, Any] | None:
+    """What `make up` left, if that Airflow answers."""
+    try:
+        told: dict[str, Any] = json.loads(_up_file(folder).read_text())
+    except FileNotFoundError:
+        return None
+    client = AirflowClient(told["url"], "admin", told["password"])
+    alive = client.health().get("scheduler") == "healthy"
+    client.close()
+    return told if alive else None
+
+
+def _address(told: Mapping[str, Any]) -> str:
+    return f"{told['url']}  (sign in as admin with {told['password']})"
+
+
+def _of_airflow(folder: Path) -> list[psutil.Process]:
+    home = str((folder / "airflow").absolute())
+    mine = [process for process in psutil.process_iter() if _environment(process).get("AIRFLOW_HOME") == home]
+    return [process for process in mine if process.pid != os.getpid() and _lives(process)]
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        found: dict[str, str] = process.environ()
+    except (psutil.Error, OSError):
+        return {}
+    return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return str(process.status()) != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _leads(process: psutil.Process) -> bool:
+    try:
+        return os.getsid(process.pid) == process.pid
+    except OSError:
+        return False
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.Error:
+        return
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("command", choices=["demo", "up", "down"])
+    parser.add_argument("--port", type=int, default=0, help="of Airflow's UI (default: a free one)")
+    parser.add_argument("--set", action="append", default=[], metavar="PARAM=JSON", help="a field of the trigger form")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where everything lies (default: %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
