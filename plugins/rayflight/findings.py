@@ -12,10 +12,13 @@ from typing import Any
 
 
 class Layer(StrEnum):
-    """The layer in which a cause sits. User code runs on Ray, so its faults are Ray-layer findings."""
+    """The layer in which a cause sits: who has to act."""
 
-    KUBERNETES = "kubernetes"
-    RAY = "ray"
+    KUBERNETES = "kubernetes"  # API server, scheduler, kubelet, nodes, devices, queues
+    KUBERAY = "kuberay"  # the operator and its CRDs
+    RAY = "ray"  # Ray's own processes and its scheduling
+    USER = "user"  # what was asked for: spec, image, code
+    AIRFLOW = "airflow"  # whoever flies it
 
 
 class Decision(StrEnum):

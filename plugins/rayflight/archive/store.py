@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from rayflight.archive.masking import Masker
 from rayflight.errors import ArchiveNotShared, InvalidSpec
+from rayflight.masking import Masker, masked
 
 MARKER = "flight.json"
 
@@ -44,7 +44,8 @@ class Archive:
 
     async def write_json(self, name: str, data: Any) -> None:
         """Write JSON, masked, stable key order."""
-        await self.write(name, json.dumps(data, indent=1, sort_keys=True, default=str).encode())
+        plain = json.loads(json.dumps(data, default=str))
+        await self.write(name, json.dumps(masked(plain), indent=1, sort_keys=True).encode())
 
     async def read(self, name: str) -> bytes | None:
         """The object's bytes, or None when it is not there."""

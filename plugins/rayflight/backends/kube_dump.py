@@ -9,7 +9,6 @@ from typing import Any
 from rayflight.backends.base import ClusterRef
 from rayflight.backends.kube_observe import claim_names
 from rayflight.backends.kube_topics import CLUSTER_LABEL, concerns
-from rayflight.backends.stored import masked
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import (
@@ -24,6 +23,7 @@ from rayflight.kube.resources import (
     SERVICES,
     Resource,
 )
+from rayflight.masking import masked
 from rayflight.rayjobs.client import RayJobsClient
 from rayflight.snapshot.model import Gap
 
@@ -44,14 +44,14 @@ async def dump(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -> dict
         "nodes": (NODES, None, ""),
     }
     cluster, side, *lists = await asyncio.gather(
-        _cluster(client, ref), _ray(jobs), *(_items(client, *kind) for kind in kinds.values())
+        _cluster(client, ref), ray_answers(jobs), *(_items(client, *kind) for kind in kinds.values())
     )
     found = dict(zip(kinds, lists, strict=True))
     _only_ours(found, ref)
     raw = {"rayclusters": cluster, **found}
     return {
         **{f"{name}.json": masked(data) for name, data in raw.items()},
-        **{f"ray/{name}.json": data for name, data in side.items()},
+        **{f"ray/{name}.json": masked(data) for name, data in side.items()},
     }
 
 
@@ -90,7 +90,8 @@ async def _items(client: KubeClient, resource: Resource, namespace: str | None, 
         return {"error": str(error)}
 
 
-async def _ray(jobs: RayJobsClient) -> dict[str, Any]:
+async def ray_answers(jobs: RayJobsClient) -> dict[str, Any]:
+    """What Ray's dashboard says, by name; an error in place of what it did not say."""
     try:
         async with asyncio.timeout(RAY_SECONDS):
             raw = await jobs.raw_state()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from rayflight.backends import kube_dump, kube_remains
+from rayflight.backends import kube_bundle, kube_dump, kube_remains
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.backends.kube_create import Creator
 from rayflight.backends.kube_jobs import Dashboard
@@ -133,6 +133,10 @@ class KubernetesBackend:
     async def dump(self, ref: ClusterRef) -> Mapping[str, Any]:
         """Raw objects of both layers for the archive: file name to JSON data, secrets masked."""
         return await kube_dump.dump(self._client, ref, self.jobs(ref))
+
+    async def everything(self, ref: ClusterRef) -> Mapping[str, Any]:
+        """Everything around the cluster, for a bundle: file name to JSON data or text, secrets included."""
+        return await kube_bundle.everything(self._client, ref, self.jobs(ref))
 
     def dashboard_url(self, ref: ClusterRef) -> str | None:
         """The service proxy of the API server (it asks for credentials), or the address inside the cluster."""

@@ -6,7 +6,6 @@ Both backends store the same object: the API server's etcd has it, or a folder o
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from rayflight import labels
@@ -16,9 +15,6 @@ from rayflight.labels import Owner
 from rayflight.specs import ClusterSpec
 
 JsonObject = dict[str, Any]
-MASK = "*****"
-_SECRET_NAME = re.compile(r"(?i)(token|password|passwd|secret|api_?key|access_?key|credential|private)")
-_NOISE = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 def reference(cluster: JsonObject) -> ClusterRef:
@@ -73,15 +69,3 @@ def _words(owner: Owner) -> str:
 def _manager(meta: dict[str, Any]) -> str:
     managers = sorted({item.get("manager", "") for item in meta.get("managedFields") or ()} - {""})
     return f"written by {', '.join(managers)}" if managers else "no owner is noted on it"
-
-
-def masked(data: Any) -> Any:
-    """The same JSON without values of variables whose names speak of secrets, and without field managers."""
-    if isinstance(data, list):
-        return [masked(item) for item in data]
-    if not isinstance(data, dict):
-        return data
-    plain = {key: masked(value) for key, value in data.items() if key != "managedFields" and key not in _NOISE}
-    if isinstance(plain.get("value"), str) and _SECRET_NAME.search(str(plain.get("name", ""))):
-        plain["value"] = MASK
-    return plain

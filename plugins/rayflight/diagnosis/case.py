@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 from rayflight.findings import Finding
 from rayflight.snapshot.model import Cluster, Event, Job, Pod, Snapshot
@@ -13,9 +14,12 @@ from rayflight.snapshot.times import seconds_between
 _POD_PREFIX = 50  # KubeRay keeps the first 50 characters of <cluster>-<group> in pod names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
-    """One snapshot to judge. ``before`` is an earlier one; ``session`` and ``submission`` were noted at submit."""
+    """One snapshot to judge. ``before`` is an earlier one; ``session`` and ``submission`` were noted at submit.
+
+    Without slots: the events are indexed once, or hundreds of pods would each read tens of thousands of them.
+    """
 
     now: Snapshot
     before: Snapshot | None = None
@@ -66,9 +70,18 @@ class Case:
         """Events with one of the reasons, about the pod or (None) about the RayCluster; oldest first."""
         uid = about.uid if about else (self.now.cluster.uid if self.now.cluster else "")
         kind = "Pod" if about else "RayCluster"
-        return tuple(
-            item for item in self.now.events if item.kind == kind and item.uid == uid and item.reason in reasons
-        )
+        return tuple(item for item in self._events_about.get((kind, uid), ()) if item.reason in reasons)
+
+    @cached_property
+    def _events_about(self) -> dict[tuple[str, str], list[Event]]:
+        found: dict[tuple[str, str], list[Event]] = {}
+        for item in self.now.events:
+            found.setdefault((item.kind, item.uid), []).append(item)
+        return found
+
+    def noticed(self, pod: Pod) -> bool:
+        """Whether any event speaks of the pod."""
+        return ("Pod", pod.uid) in self._events_about
 
     def pod_events(self, *reasons: str) -> tuple[Event, ...]:
         """Events about any pod of this cluster, gone ones included; oldest first."""

@@ -30,13 +30,16 @@ def diagnose(
     submission: str | None = None,
     log_tail: Sequence[str] = (),
     rules: Sequence[Rule] = RULES,
+    history: Sequence[Snapshot] = (),
 ) -> Diagnosis:
     """Judge one snapshot. ``previous`` is an earlier one; ``session`` and ``submission`` were noted at submit.
 
-    ``log_tail`` are the last lines of the submission's driver log.
+    ``log_tail`` are the last lines of the submission's driver log. ``history`` are earlier moments, oldest first: what
+    they saw and what has vanished since still counts, unless all is well now.
     """
     case = Case(now=_with_log(snapshot, submission, log_tail), before=previous, session=session, submission=submission)
     found = _found(case, rules)
+    found += _vanished(case, found, history, rules)
     linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
     ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
     gaps = tuple(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
@@ -63,6 +66,27 @@ def _found(case: Case, rules: Sequence[Rule]) -> list[Deep]:
     return [(rule.depth, finding if rule.ends_jobs else _waited(finding)) for rule, finding in found]
 
 
+def _vanished(case: Case, found: Sequence[Deep], history: Sequence[Snapshot], rules: Sequence[Rule]) -> list[Deep]:
+    """What earlier moments prove of pods and places, and what is not to be seen any more (a Failed pod, an event).
+
+    Nothing when all is well now: what healed is no cause. Nothing of another cluster of that name.
+    """
+    if not found and not _facts(case):
+        return []
+    uid = case.now.cluster.uid if case.now.cluster else None
+    seen = {finding.id for _, finding in found}
+    kept: list[Deep] = []
+    for number, then in reversed(list(enumerate(history))):
+        if then.cluster is None or (uid is not None and then.cluster.uid != uid):
+            continue
+        earlier_case = Case(now=then, before=history[0] if number else None, session=case.session)
+        for depth, finding in _found(earlier_case, rules):
+            if depth <= Depth.CONTAINER and finding.decision is not Decision.WAIT and finding.id not in seen:
+                seen.add(finding.id)
+                kept.append((depth, replace(finding, summary=f"{finding.summary} (seen at {then.taken_at})")))
+    return kept
+
+
 def _waited(finding: Finding) -> Finding:
     return replace(finding, decision=Decision.WAIT, retry_after=None)
 
@@ -87,15 +111,17 @@ def _rank(depth: Depth, finding: Finding) -> tuple[bool, bool, int, str]:
 
 
 def _causes(depth: Depth, finding: Finding, found: Iterable[Deep], case: Case) -> tuple[str, ...]:
-    ids = (other.id for deeper, other in found if deeper < depth and _explains(deeper, other, finding, case))
+    ids = (other.id for deeper, other in found if deeper < depth and _explains(deeper, other, depth, finding, case))
     return tuple(dict.fromkeys(ids))
 
 
-def _explains(depth: Depth, cause: Finding, effect: Finding, case: Case) -> bool:
-    """A shared object explains; and a fault of Kubernetes during the job explains what Ray says of it."""
+def _explains(depth: Depth, cause: Finding, effect_depth: Depth, effect: Finding, case: Case) -> bool:
+    """A shared object explains; and a fault below Ray during the job explains what Ray and the user's code say."""
     if set(cause.objects) & set(effect.objects) and _not_after(cause, effect.since):
         return True
-    if cause.layer is not Layer.KUBERNETES or effect.layer is not Layer.RAY:
+    if cause.layer is Layer.RAY or effect.layer not in (Layer.RAY, Layer.USER, Layer.AIRFLOW):
+        return False
+    if depth > Depth.CONTAINER or (effect_depth <= Depth.CONTAINER and effect.layer is not Layer.RAY):
         return False
     # A job that still waits is explained by whatever keeps pods away, whenever that began.
     waits = case.job is not None and not case.job.status.ended

@@ -8,7 +8,7 @@ from typing import Any
 
 from rayflight.archive import SegmentedLog
 from rayflight.backends.base import ClusterRef, LogFile
-from rayflight.diagnosis import diagnose
+from rayflight.diagnosis import diagnose, report
 from rayflight.errors import RayflightError
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
@@ -78,8 +78,11 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     for name, data in dump.items():
         await tools.archive.write_json(f"{folder}/objects/{name}", data)
     sizes = await _logs(tools, ref, logs, folder, missing)
-    diagnosis = diagnose(snapshot).to_dict() if snapshot else {}
+    found = diagnose(snapshot) if snapshot else None
+    diagnosis = found.to_dict() if found else {}
     await tools.archive.write_json(f"{folder}/diagnosis.json", diagnosis)
+    if found and snapshot:
+        await tools.archive.write(f"{folder}/report.md", report.markdown(found, [snapshot]).encode())
     return Collected(
         archive=tools.archive.url,
         files=len(sizes) + len(dump),

@@ -6,25 +6,50 @@ served (a List, or Ray's JSON), ``{"error": "..."}`` for what could not be read,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from rayflight.snapshot import kubernetes, ray
+from rayflight.manifests.stored import dropped_fields
+from rayflight.snapshot import around, kubernetes, ray
 from rayflight.snapshot.model import Cluster, Event, Gap, Pod, Ray, Snapshot
 from rayflight.snapshot.times import instant
 
 T = TypeVar("T")
 
 EVENT_SOURCES = ("events", "events.events.k8s.io")
+_AROUND: Mapping[str, tuple[tuple[str, Callable[[Any], Any]], ...]] = {
+    "limit_ranges": (("limitranges", around.limit_range),),
+    "workloads": (("workloads", around.workload),),
+    "queues": (("localqueues", around.local_queue), ("clusterqueues", around.cluster_queue)),
+    "gangs": (("podgroups", around.gang),),
+    "network_policies": (("networkpolicies", around.network_policy),),
+    "rayjobs": (("rayjobs", around.rayjob),),
+}
+KINDS = (
+    *("rayclusters", "pods", "foreign_pods", *EVENT_SOURCES, "nodes", "services", "resourcequotas"),
+    "persistentvolumeclaims",
+    *(source for pairs in _AROUND.values() for source, _ in pairs),
+)
 
 
 def assemble(
-    raw: Mapping[str, Any], *, namespace: str, name: str, taken_at: str, logs: Mapping[str, str] | None = None
+    raw: Mapping[str, Any],
+    *,
+    namespace: str,
+    name: str,
+    taken_at: str,
+    logs: Mapping[str, str] | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> Snapshot:
-    """The Snapshot of cluster ``name``. What is missing or unreadable becomes a gap; nothing is raised for it."""
+    """The Snapshot of cluster ``name``. What is missing or unreadable becomes a gap; nothing is raised for it.
+
+    ``asked`` is the RayCluster that was applied, where it is known.
+    """
     gaps: list[Gap] = []
     pods = _objects(raw, "pods", kubernetes.pod, gaps)
-    own = tuple(item for item in pods if item.labels.get(kubernetes.CLUSTER_LABEL) == name and item.role)
+    own = tuple(item for item in pods if _is_own(item, namespace, name))
     others = raw.get("foreign_pods")
     foreign = _objects(raw, "foreign_pods", kubernetes.pod, gaps) if others is not None else pods
     if others is None:
@@ -33,7 +58,7 @@ def assemble(
         namespace=namespace,
         name=name,
         taken_at=instant(taken_at) or taken_at,
-        cluster=_cluster(raw, name, gaps),
+        cluster=_cluster(raw, name, asked, gaps),
         pods=own,
         foreign_pods=_without(foreign, own),
         events=_events(raw, gaps),
@@ -43,14 +68,37 @@ def assemble(
         services=_objects(raw, "services", kubernetes.service, gaps),
         ray=ray_side(raw, gaps),
         logs=dict(logs or {}),
+        limit_ranges=_around(raw, "limit_ranges", gaps),
+        workloads=_around(raw, "workloads", gaps),
+        queues=_around(raw, "queues", gaps),
+        gangs=_around(raw, "gangs", gaps),
+        network_policies=_around(raw, "network_policies", gaps),
+        rayjobs=_around(raw, "rayjobs", gaps),
         gaps=tuple(gaps),
     )
+
+
+def _is_own(pod: Pod, namespace: str, name: str) -> bool:
+    here = not namespace or not pod.namespace or pod.namespace == namespace
+    return here and pod.labels.get(kubernetes.CLUSTER_LABEL) == name and bool(pod.role)
+
+
+def _around(raw: Mapping[str, Any], field: str, gaps: list[Gap]) -> tuple[Any, ...] | None:
+    """None where nobody asked: that is no gap, for most clusters have no such objects at all."""
+    known = [(source, parse) for source, parse in _AROUND[field] if raw.get(source) is not None]
+    failed: list[Gap] = []
+    found = [_objects(raw, source, parse, failed, field=field) for source, parse in known]
+    gaps += failed
+    return tuple(item for items in found for item in items) if known and not failed else None
 
 
 def ray_side(raw: Mapping[str, Any], gaps: list[Gap]) -> Ray | None:
     """The Ray side, or None with a gap when the dashboard did not even say its session."""
     answer = _answer(raw, "ray/version", "ray", gaps)
     if answer is None:
+        return None
+    if not isinstance(answer, Mapping):
+        gaps.append(Gap(source="ray", why="ray/version holds no answer of Ray"))
         return None
     version, session = ray.version(answer)
     health = raw.get("ray/gcs_healthz")
@@ -63,35 +111,75 @@ def ray_side(raw: Mapping[str, Any], gaps: list[Gap]) -> Ray | None:
         jobs=_part(raw, "ray/jobs", "ray.jobs", ray.jobs, gaps),
         placement_groups=_part(raw, "ray/placement_groups", "ray.placement_groups", ray.placement_groups, gaps),
         pending_demands=_part(raw, "ray/cluster_status", "ray.demands", ray.pending_demands, gaps),
+        usage=_part(raw, "ray/cluster_status", "ray.demands", ray.usage, []),
     )
 
 
-def _cluster(raw: Mapping[str, Any], name: str, gaps: list[Gap]) -> Cluster | None:
-    found = _objects(raw, "rayclusters", kubernetes.cluster, gaps, field="cluster")
-    return next((item for item in found if item.name == name), None)
+def _cluster(raw: Mapping[str, Any], name: str, asked: Mapping[str, Any] | None, gaps: list[Gap]) -> Cluster | None:
+    items = _items(raw, "rayclusters", "cluster", gaps) or ()
+    stored = next((item for item in items if (item.get("metadata") or {}).get("name") == name), None)
+    if stored is None:
+        return None
+    found = kubernetes.cluster(stored)
+    return replace(found, dropped=_dropped(stored, asked)) if found.generation == 1 else found
+
+
+def _dropped(stored: Mapping[str, Any], asked: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Only told of the first generation: later on somebody may have taken the field out."""
+    meta = stored["metadata"]
+    applied = (meta.get("annotations") or {}).get(kubernetes.LAST_APPLIED)
+    wanted = asked or (_json(applied) if applied else None)
+    if not isinstance(wanted, Mapping):
+        return ()
+    return tuple(dropped_fields({"spec": wanted.get("spec") or {}}, {"spec": stored.get("spec") or {}}))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # a mask, or cut off
+        return None
 
 
 def _events(raw: Mapping[str, Any], gaps: list[Gap]) -> tuple[Event, ...]:
-    """Both event APIs serve the same objects: one readable list is enough."""
+    """Both event APIs serve the same objects: one readable list is enough. Parsed one by one: a list may be 30 MB."""
     failed: list[Gap] = []
-    lists = [_items(raw, source, "events", failed) for source in EVENT_SOURCES]
-    readable = [items for items in lists if items is not None]
+    found: dict[Any, Event] = {}
+    readable = False
+    for source in EVENT_SOURCES:
+        known = len(failed)
+        items = _objects(raw, source, _event, failed, field="events")
+        readable = readable or bool(items) or len(failed) == known
+        found |= {uid or (source, number): item for number, (uid, item) in enumerate(items)}
     if not readable:
         gaps.append(failed[0])
-    return kubernetes.events(*readable)
+    return tuple(sorted(found.values(), key=lambda item: item.last_at or ""))
+
+
+def _event(raw: Any) -> tuple[str, Event]:
+    return raw["metadata"].get("uid") or "", kubernetes.event(raw)
 
 
 def _objects(
     raw: Mapping[str, Any], source: str, parse: Callable[[Any], T], gaps: list[Gap], field: str = ""
 ) -> tuple[T, ...]:
-    return tuple(parse(item) for item in _items(raw, source, field or source, gaps) or ())
+    found = []
+    for item in _items(raw, source, field or source, gaps) or ():
+        try:
+            found.append(parse(item))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:  # a dump that a person edited or cut
+            gaps.append(Gap(source=field or source, why=f"an object in {source} is unreadable: {error!r}"))
+    return tuple(found)
 
 
 def _items(raw: Mapping[str, Any], source: str, field: str, gaps: list[Gap]) -> Sequence[Any] | None:
     answer = _answer(raw, source, field, gaps)
     if answer is None:
         return None
-    items: Sequence[Any] = answer.get("items") or () if isinstance(answer, Mapping) else answer
+    items = answer.get("items") or () if isinstance(answer, Mapping) else answer
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        gaps.append(Gap(source=field, why=f"{source} holds no list of objects"))
+        return None
     return items
 
 
@@ -103,7 +191,7 @@ def _part(
         return ()
     try:
         return parse(answer)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         gaps.append(Gap(source=field, why=f"unexpected answer of {source}: {error!r}"))
         return ()
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rayflight.snapshot.conditions import Condition, Strings
 from rayflight.snapshot.model import (
     Claim,
     Cluster,
-    Condition,
     Container,
     Event,
     Group,
@@ -20,7 +20,6 @@ from rayflight.snapshot.model import (
     Pod,
     Quota,
     Service,
-    Strings,
     Taint,
     Termination,
     Toleration,
@@ -33,6 +32,8 @@ ROLE_LABEL = "ray.io/node-type"
 GROUP_LABEL = "ray.io/group"
 CLUSTER_LABEL = "ray.io/cluster"
 NO_MAXIMUM = 2147483647  # KubeRay's default for maxReplicas
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # a copy of the whole object, secrets included
+_TOLD = ("gpu-fraction", "gpu-memory", "sidecar.istio.io/inject", "gke-gcsfuse/volumes")  # that a rule reads
 
 
 def cluster(raw: Raw) -> Cluster:
@@ -45,7 +46,7 @@ def cluster(raw: Raw) -> Cluster:
         uid=meta.get("uid") or "",
         namespace=meta.get("namespace") or "",
         created_at=instant(meta.get("creationTimestamp")),
-        deleting_since=_deleting_since(meta),
+        deleting_since=deleting_since(meta),
         generation=int(meta.get("generation") or 0),
         observed_generation=int(status.get("observedGeneration") or 0),
         suspended=bool(spec.get("suspend")),
@@ -55,7 +56,7 @@ def cluster(raw: Raw) -> Cluster:
         autoscaling=bool(spec.get("enableInTreeAutoscaling")),
         ray_version=spec.get("rayVersion") or "",
         head_service=(status.get("head") or {}).get("serviceName") or "",
-        conditions=_conditions(status),
+        conditions=conditions(status),
         groups=tuple(_group(item) for item in spec.get("workerGroupSpecs") or ()),
         finalizers=tuple(meta.get("finalizers") or ()),
         head_limits=_resources(head, "limits"),
@@ -63,11 +64,20 @@ def cluster(raw: Raw) -> Cluster:
         head_start_params=_start_params(head_group),
         auth_mode=(spec.get("authOptions") or {}).get("mode") or _environment(head).get("RAY_AUTH_MODE", ""),
         labels=dict(meta.get("labels") or {}),
-        annotations=dict(meta.get("annotations") or {}),
+        annotations={key: text for key, text in (meta.get("annotations") or {}).items() if key != LAST_APPLIED},
+        status_reason=status.get("reason") or "",
+        status_desired=status.get("desiredWorkerReplicas"),
+        fault_tolerant=_fault_tolerant(meta, spec),
     )
 
 
-def _deleting_since(meta: Raw) -> str | None:
+def _fault_tolerant(meta: Raw, spec: Raw) -> bool:
+    return (
+        bool(spec.get("gcsFaultToleranceOptions")) or (meta.get("annotations") or {}).get("ray.io/ft-enabled") == "true"
+    )
+
+
+def deleting_since(meta: Raw) -> str | None:
     """The API shows when the grace ends; what we want is when the deletion was asked for."""
     return earlier(instant(meta.get("deletionTimestamp")), float(meta.get("deletionGracePeriodSeconds") or 0))
 
@@ -88,6 +98,8 @@ def _group(raw: Raw) -> Group:
         requests=_resources(container, "requests"),
         selector=dict(_template(raw).get("nodeSelector") or {}),
         start_params=_start_params(raw),
+        replicas=replicas,
+        hosts=raw.get("numOfHosts"),
     )
 
 
@@ -128,8 +140,8 @@ def pod(raw: Raw) -> Pod:
         ip=status.get("podIP") or "",
         created_at=instant(meta.get("creationTimestamp")),
         started_at=instant(status.get("startTime")),
-        deleting_since=_deleting_since(meta),
-        conditions=_conditions(status),
+        deleting_since=deleting_since(meta),
+        conditions=conditions(status),
         containers=_containers(spec, status),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity=dict(spec.get("affinity") or {}),
@@ -142,6 +154,8 @@ def pod(raw: Raw) -> Pod:
         owner_uid=owner.get("uid") or "",
         restart_policy=spec.get("restartPolicy") or "Always",
         spread=tuple(spec.get("topologySpreadConstraints") or ()),
+        annotations={key: text for key, text in (meta.get("annotations") or {}).items() if key in _TOLD},
+        finalizers=tuple(meta.get("finalizers") or ()),
     )
 
 
@@ -221,7 +235,8 @@ def _resources(container: Raw, kind: str) -> Strings:
     return {name: str(value) for name, value in ((container.get("resources") or {}).get(kind) or {}).items()}
 
 
-def _conditions(status: Raw) -> tuple[Condition, ...]:
+def conditions(status: Raw) -> tuple[Condition, ...]:
+    """The conditions of any object's status."""
     return tuple(
         Condition(
             type=item["type"],
@@ -274,7 +289,7 @@ def node(raw: Raw) -> KubeNode:
         ),
         capacity={name: str(value) for name, value in (status.get("capacity") or {}).items()},
         allocatable={name: str(value) for name, value in (status.get("allocatable") or {}).items()},
-        conditions=_conditions(status),
+        conditions=conditions(status),
         unschedulable=bool(spec.get("unschedulable")),
     )
 
@@ -303,5 +318,11 @@ def claim(raw: Raw) -> Claim:
 
 def service(raw: Raw) -> Service:
     """A service with its named ports."""
-    ports = (raw.get("spec") or {}).get("ports") or ()
-    return Service(name=raw["metadata"]["name"], ports={item.get("name") or "": int(item["port"]) for item in ports})
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    return Service(
+        name=raw["metadata"]["name"],
+        ports={item.get("name") or "": int(item["port"]) for item in spec.get("ports") or ()},
+        kind=spec.get("type") or "ClusterIP",
+        has_address=bool((status.get("loadBalancer") or {}).get("ingress")),
+        created_at=instant(raw["metadata"].get("creationTimestamp")),
+    )

@@ -15,9 +15,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from rayflight.snapshot.conditions import Condition, Strings
+from rayflight.snapshot.conditions import Condition as Condition  # noqa: PLC0414 - part of the model
+from rayflight.snapshot.conditions import Strings
 from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, RayJob, Workload
 from rayflight.states import JobStatus
+
 NOT_APPLICABLE = "not applicable"  # how the reason of a gap begins that is none on this backend
 
 
@@ -231,8 +233,8 @@ class Group:
 class Cluster:
     """The stored RayCluster. ``state`` is KubeRay's own word and is never trusted (it is sticky).
 
-    ``status_desired`` is the operator's own count of desired worker pods. ``dropped`` are fields that were asked for and
-    are not in the object as it was first stored.
+    ``status_desired`` is the operator's own count of desired worker pods. ``dropped`` are fields that were asked for
+    and are not in the object as it was first stored.
     """
 
     name: str

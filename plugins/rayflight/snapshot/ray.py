@@ -66,6 +66,7 @@ def job(raw: Raw) -> Job:
         ended_at=from_milliseconds(raw.get("end_time")),
         driver_node_id=raw.get("driver_node_id") or "",
         driver_exit_code=None if code is None else int(code),
+        runtime_env=tuple(sorted(raw.get("runtime_env") or ())),
     )
 
 
@@ -102,6 +103,15 @@ def pending_demands(raw: Raw) -> tuple[str, ...]:
         return ()
     lines = (line.strip() for line in text.split(_DEMANDS, 1)[1].splitlines())
     return tuple(line for line in lines if line and line != "(no resource demands)")
+
+
+def usage(raw: Raw) -> tuple[str, ...]:
+    """The lines below "Total Usage:" (``0.0/4.0 CPU``)."""
+    text = (raw.get("data") or {}).get("clusterStatus")
+    if not isinstance(text, str):
+        return ()
+    part = text.partition("Total Usage:")[2].split("\n\n", 1)[0]
+    return tuple(line.strip() for line in part.splitlines() if "/" in line)
 
 
 def _listed(raw: Raw) -> Sequence[Raw]:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from rayflight.backends.base import ClusterRef, LogFile
-from rayflight.backends.kube_dump import masked
-from rayflight.backends.kube_logs import KubeLogs, head_and_tail
+from rayflight.backends.kube_logs import KubeLogs
 from rayflight.backends.kube_tails import LogTails
+from rayflight.backends.log_choice import head_and_tail
 from rayflight.kube.client import KubeClient
+from rayflight.masking import masked
 from tests.unit.kube.fake_kube import FakeKube, status
 
 NS = "/api/v1/namespaces/ns"

@@ -225,7 +225,7 @@ def _ignored(case: Case) -> Iterable[Finding]:
         and pod.phase in ("Pending", "")
         and pod.condition("PodScheduled") is None
         and case.lasts(pod.created_at, _DEFAULT_ABSENT if pod.scheduler == _DEFAULT else _IGNORED)
-        and not any(item.uid == pod.uid for item in case.now.events)
+        and not case.noticed(pod)
     ]
     if pods:
         names = sorted({pod.scheduler for pod in pods})

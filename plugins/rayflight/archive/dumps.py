@@ -1,0 +1,273 @@
+"""Reads a folder (or tar) of plain dumps of both layers as snapshots, one per moment. Reads files only; judges nothing.
+
+The folder is what a colleague makes with kubectl and curl, or what ``rayflight snapshot`` wrote
+(docs/diagnosis/bundles.md).
+What is absent, cut off or an error text becomes a gap of the snapshot; only what holds no cluster at all is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rayflight.errors import InvalidSpec
+from rayflight.snapshot.assemble import KINDS, assemble
+from rayflight.snapshot.model import Snapshot
+
+_TAIL = 256 * 1024  # bytes of a log's end that a rule may want
+_HEAD = 16 * 1024  # and of its beginning: what failed first stands there
+_UNPACKED = 4 * 1024**3  # bytes; more than any bundle of one cluster holds
+_TIME = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"')
+_CLUSTER_LABEL = "ray.io/cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """The moments of one cluster, oldest first."""
+
+    moments: tuple[Snapshot, ...]
+
+    @property
+    def newest(self) -> Snapshot:
+        """The one that is judged."""
+        return self.moments[-1]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Path]:
+    """The folder itself, or a temporary one into which the tar was unpacked."""
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="rayflight-") as place:
+        try:
+            with tarfile.open(path) as tar:
+                if sum(item.size for item in tar) > _UNPACKED:
+                    raise _refused(path, f"unpacked it would be larger than {_UNPACKED // 1024**3} GiB")
+                tar.extractall(place, filter="data")
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise _refused(path, f"it is neither a folder nor a readable tar ({str(error).split(':')[0]})") from None
+        yield _only_folder(Path(place))
+
+
+def _only_folder(place: Path) -> Path:
+    inside = list(place.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() and not _is_moment(inside[0]) else place
+
+
+def read(folder: Path, cluster: str | None = None) -> Dump:
+    """Every moment as a Snapshot. Raises InvalidSpec where there is no cluster, or several and none is named."""
+    case = _plain(folder / "case.json") or {}
+    places = _moments(folder)
+    if not places:
+        raise _refused(folder, "no file of it is a dump (rayclusters.json, pods.json, ...)")
+    answers = [Answers(place) for place in places]
+    documents = _manifests(folder / "manifest.yaml")
+    namespace, name = _which(folder, case, answers, documents, cluster)
+    asked = next((item for item in documents if (item.get("metadata") or {}).get("name") == name), None)
+    return Dump(
+        moments=tuple(
+            assemble(
+                found,
+                namespace=namespace,
+                name=name,
+                taken_at=_taken_at(found),
+                logs=_logs(found.place / "logs"),
+                asked=asked,
+            )
+            for found in answers
+        )
+    )
+
+
+class Answers(Mapping[str, Any]):
+    """The raw answers of one moment by name, read when they are asked for: the events alone may be 30 MB."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "ray/gcs_healthz":
+            path = self.place / "ray" / "gcs_healthz.txt"
+            if not path.is_file():
+                raise KeyError(name)
+            return path.read_text(errors="replace")
+        answer = _plain(self.place / f"{name}.json")
+        if answer is None:
+            answer = _yaml(self.place / f"{name}.yaml")
+        if answer is None:
+            raise KeyError(name)
+        return {"items": [answer]} if _is_one(answer) and name in KINDS else answer
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(path.stem for path in self.place.glob("*.json"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _is_one(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and "metadata" in answer and "items" not in answer and "error" not in answer
+
+
+def _plain(path: Path) -> Any:
+    """The file's JSON; None where there is no such file; an error where it holds something else."""
+    if not path.is_file():
+        return None
+    try:
+        data = path.read_bytes().strip()
+        return json.loads(data) if data else {"error": "the file is empty"}
+    except ValueError as error:
+        return {"error": f"{path.name} is no JSON ({error})"}
+
+
+def _yaml(path: Path) -> Any:
+    if not path.is_file():
+        return None
+    try:
+        return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    except yaml.YAMLError as error:
+        return {"error": f"{path.name} is no YAML ({' '.join(str(error).split())[:200]})"}
+
+
+def _moments(folder: Path) -> list[Path]:
+    if _is_moment(folder):
+        return [folder]
+    return sorted((path for path in folder.iterdir() if path.is_dir() and _is_moment(path)), key=_when)
+
+
+def _is_moment(folder: Path) -> bool:
+    names = (*KINDS, "collected")
+    found = (folder / f"{name}.{end}" for name in names for end in ("json", "yaml"))
+    return any(path.is_file() for path in found) or (folder / "ray").is_dir()
+
+
+def _when(place: Path) -> tuple[str, str]:
+    """By the time of collection where every moment says one, else by name: names sort by time."""
+    said = _plain(place / "collected.json")
+    at = said.get("at") if isinstance(said, Mapping) else None
+    return str(at or ""), place.name
+
+
+def _taken_at(answers: Answers) -> str:
+    said = _plain(answers.place / "collected.json")
+    at = said.get("at") if isinstance(said, Mapping) else None
+    if isinstance(at, str) and _is_time(at):
+        return at
+    return _newest_time(answers.place) or datetime.fromtimestamp(answers.place.stat().st_mtime, UTC).isoformat()
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _newest_time(place: Path) -> str | None:
+    """The latest time that any object names: a copied file's own time says nothing."""
+    now = datetime.now(UTC).isoformat()
+    texts = (path.read_text(errors="replace") for path in place.glob("*.json") if path.stem in KINDS)
+    return max((time for text in texts for time in _TIME.findall(text) if time < now), default=None)
+
+
+def _logs(folder: Path) -> dict[str, str]:
+    """``POD.CONTAINER[.previous].log`` and ``driver-SUBMISSION.log`` by the Snapshot's names; others by their own."""
+    found = {}
+    for path in sorted(folder.rglob("*.log")) if folder.is_dir() else ():
+        found[log_name(str(path.relative_to(folder)))] = _ends(path)
+    return found
+
+
+def log_name(file: str) -> str:
+    """The name under which a Snapshot knows the log of that file.
+
+    >>> log_name("driver-train-1.log"), log_name("c-head-x.ray-head.previous.log"), log_name("airflow-train.log")
+    ('driver/train-1', 'c-head-x/ray-head/previous', 'airflow-train')
+    """
+    stem = file.removesuffix(".log")
+    if stem.startswith("driver-"):
+        return f"driver/{stem.removeprefix('driver-')}"
+    previous = "/previous" if stem.endswith(".previous") else ""
+    pod, dot, container = stem.removesuffix(".previous").rpartition(".")
+    return f"{pod}/{container}{previous}" if dot else stem
+
+
+def _ends(path: Path) -> str:
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        if size <= _HEAD + _TAIL:
+            return file.read().decode(errors="replace")
+        head = file.read(_HEAD)
+        file.seek(size - _TAIL)
+        return f"{head.decode(errors='replace')}\n...\n{file.read().decode(errors='replace')}"
+
+
+def _manifests(path: Path) -> list[dict[str, Any]]:
+    """RayClusters that were applied; a manifest that is no YAML tells nothing."""
+    if not path.is_file():
+        return []
+    try:
+        documents = list(yaml.safe_load_all(path.read_bytes()))
+    except yaml.YAMLError:
+        return []
+    return [item for item in documents if isinstance(item, dict) and item.get("kind") == "RayCluster"]
+
+
+def _which(
+    folder: Path, case: Any, answers: Sequence[Answers], documents: Sequence[Mapping[str, Any]], wanted: str | None
+) -> tuple[str, str]:
+    """(namespace, name) of the cluster to judge."""
+    found = _candidates(answers, documents)
+    name = wanted or (case.get("cluster") if isinstance(case, Mapping) else None)
+    if name:
+        spaces = [space for space, item in found if item == name]
+        return str((case.get("namespace") if not wanted else "") or (spaces or [""])[0]), str(name)
+    if len(found) > 1:
+        names = ", ".join(item for _, item in found)
+        raise _refused(folder, f"it holds {len(found)} RayClusters ({names})", "name one with --cluster")
+    if not found:
+        raise _refused(folder, "no RayCluster and no pod of one is in it", "collect rayclusters.json or pods.json")
+    return found[0]
+
+
+def _candidates(answers: Sequence[Answers], documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Clusters that were seen; else those that were applied; else those whose pods were seen."""
+    seen = _named(item for moment in answers for item in _items(moment, "rayclusters"))
+    applied = _named(documents)
+    pods = [_of_pod(item) for moment in answers if not (seen or applied) for item in _items(moment, "pods")]
+    return seen or applied or list(dict.fromkeys(item for item in pods if item[1]))
+
+
+def _named(items: Any) -> list[tuple[str, str]]:
+    metas = (item.get("metadata") or {} for item in items)
+    return list(
+        dict.fromkeys((str(meta.get("namespace") or ""), str(meta["name"])) for meta in metas if "name" in meta)
+    )
+
+
+def _of_pod(item: Mapping[str, Any]) -> tuple[str, str]:
+    meta = item.get("metadata") or {}
+    return str(meta.get("namespace") or ""), str((meta.get("labels") or {}).get(_CLUSTER_LABEL) or "")
+
+
+def _items(moment: Answers, name: str) -> Sequence[Mapping[str, Any]]:
+    answer = moment.get(name)
+    items = answer.get("items") if isinstance(answer, Mapping) else None
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _refused(path: Path, why: str, step: str = "") -> InvalidSpec:
+    step = step or "give a folder as docs/diagnosis/bundles.md describes it, its tar, or NAMESPACE/CLUSTER"
+    return InvalidSpec("Cannot read the bundle", which=str(path), why=why, next_step=step)

@@ -1,0 +1,129 @@
+"""The commands. Exit codes: 0 healthy, 1 a cause was found, 2 unknown, 3 bad input (one sentence on stderr)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rayflight.diagnosis import diagnose_moments, report
+from rayflight.errors import InvalidSpec, RayflightError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rayflight.kube.access import KubeAccess
+    from rayflight.snapshot.model import Snapshot
+
+HEALTHY, CAUSE, UNKNOWN, BAD_INPUT = 0, 1, 2, 3
+_CODES = {"healthy": HEALTHY, "cause": CAUSE, "unknown": UNKNOWN}
+_NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_LIVE = re.compile(rf"(?P<namespace>{_NAME})/(?P<name>{_NAME})")
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Ray on Kubernetes, explained."
+)
+
+Kubeconfig = Annotated[str | None, typer.Option(help="Kubeconfig file (default: $KUBECONFIG, then ~/.kube/config).")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+
+
+@app.command()
+def diagnose(
+    target: Annotated[str, typer.Argument(help="NAMESPACE/CLUSTER, a folder of dumps, or a bundle.tar.gz.")],
+    *,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the full report as Markdown.")] = False,
+    cluster: Annotated[str | None, typer.Option(help="Which cluster, where a folder holds several.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Name the cause: one sentence, the evidence of both layers, the next step."""
+    moments = _moments(target, cluster, kubeconfig, context)
+    found = diagnose_moments(moments)
+    if json_output:
+        typer.echo(json.dumps(report.as_json(found), indent=1))
+    elif markdown:
+        typer.echo(report.markdown(found, moments), nl=False)
+    else:
+        from rayflight.cli.printing import show
+
+        show(found, moments)
+    raise typer.Exit(_CODES[found.verdict])
+
+
+@app.command()
+def snapshot(
+    target: Annotated[str, typer.Argument(help="NAMESPACE/CLUSTER.")],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The bundle to write (tar.gz).")],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Save objects and logs of both layers as plain files, with secrets masked."""
+    from rayflight.cli.live import saved
+
+    access, name = _live(target, kubeconfig, context)
+    if not output.parent.is_dir():
+        raise InvalidSpec(
+            "Cannot write the bundle",
+            which=str(output),
+            why="its folder does not exist",
+            next_step="make it, or another",
+        )
+    missing = asyncio.run(saved(access, name, output))
+    typer.echo(f"Wrote {output} ({output.stat().st_size} bytes)")
+    for line in missing:
+        typer.echo(f"Not collected: {line}", err=True)
+
+
+def _moments(target: str, cluster: str | None, kubeconfig: str | None, context: str | None) -> Sequence[Snapshot]:
+    path = Path(target)
+    if path.exists():
+        from rayflight.archive.dumps import opened, read
+
+        with opened(path) as folder:
+            return read(folder, cluster).moments
+    from rayflight.cli.live import observed
+
+    access, name = _live(target, kubeconfig, context)
+    return (asyncio.run(observed(access, name)),)
+
+
+def _live(target: str, kubeconfig: str | None, context: str | None) -> tuple[KubeAccess, str]:
+    found = _LIVE.fullmatch(target)
+    if found is None:
+        raise InvalidSpec(
+            "Cannot diagnose",
+            which=repr(target),
+            why="it is no file, no folder and no NAMESPACE/CLUSTER",
+            next_step="name one of the three",
+        )
+    from rayflight.kube.access import KubeAccess
+
+    return KubeAccess(kubeconfig=kubeconfig, context=context, namespace=found["namespace"]), found["name"]
+
+
+def main() -> None:
+    """The console script. Whatever is wrong with the input is one sentence and exit code 3, never a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except RayflightError as error:
+        sys.exit(_refuse(str(error)))
+    except Exception as error:
+        # Typer brings its own copy of click: its errors are known by what they can do.
+        if not hasattr(error, "format_message"):
+            raise
+        sys.exit(_refuse(error.format_message()))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse(sentence: str) -> int:
+    if sentence:  # none where the help was printed instead
+        typer.echo(f"rayflight: {' '.join(sentence.split())}", err=True)
+    return BAD_INPUT

@@ -1,0 +1,166 @@
+"""Masks secrets before anything is written or shown. Pure; the one place that knows what a credential looks like.
+
+Three ways, together: by text (what credentials look like as programs print them), by place (a Secret's data, a variable
+or key whose name speaks of one, the word after ``--password``), and by value (what was found by place is masked
+wherever else it stands). In text a mask has the length of what it hides, so byte offsets of a log stay true.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+MASK = "*****"
+
+_WORD = (
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|signing[_-]?key"
+    r"|shared[_-]?key|encryption[_-]?key|credential|client[_-]?secret|auth[_-]?key|webhook[_-]?url)s?"
+)
+# Credentials as programs print them: what stands before, and what is hidden.
+_PATTERNS = tuple(
+    re.compile(pattern.encode())
+    for pattern in (
+        r"(?i)((?:bearer|basic|negotiate)\s+)([A-Za-z0-9._~+/=-]{8,})",
+        rf"(?i)({_WORD}[a-z0-9_-]{{0,20}}\\?[\"']?\s*[=:]\s*\\?[\"']?)([^\s\"',;&\\*{{}}\[\]]{{4,}})",
+        rf"(?i)(--?[a-z0-9-]*{_WORD}[a-z0-9-]*\s+[\"']?)([^\s\"'\-*][^\s\"'*]{{3,}})",
+        r"(?i)((?:x-amz-signature|x-amz-security-token|x-goog-signature|sig|signature)=)([A-Za-z0-9%+/=_-]{8,})",
+        r"(?i)((?:set-cookie|cookie):\s*)([^\r\n*]{6,})",
+        r"(://[^/\s:@\"']*:)([^@\s/\"'*]{3,})(?=@)",
+        r"(://)([A-Za-z0-9_-]{20,})(?=@)",
+        r"()((?:AKIA|ASIA)[0-9A-Z]{16})",
+        r"()(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
+        r"()(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{20,})",
+        r"()(AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|dckr_pat_[A-Za-z0-9_-]{16,}|dapi[0-9a-f]{30,})",
+        r"()(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,})",
+        r"(https://hooks\.slack\.com/services/)([A-Za-z0-9/]{10,})",
+        r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----)(.+?)(?=-----END|\Z)",
+    )
+)
+_SECRET_NAME = re.compile(rf"(?i){_WORD}|(?:^|_)(?:dsn|auth)$|dockerconfig|kubeconfig|connection_?string")
+# Names that speak of where a secret is, how long it lasts or which one is meant.
+_ABOUT = re.compile(
+    r"(?i)(name|path|file|ref|mode|seconds|mount|type|dir|url_?prefix|version|audience|namespace|policy)$"
+)
+_FLAG = re.compile(rf"(?i)^--?[a-z0-9-]*{_WORD}[a-z0-9-]*$")
+_NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+_PLAIN = re.compile(r"(?i)^(true|false|none|null|yes|no|default|disabled|enabled|token|\d{1,5}|\*+)$")
+_SHORTEST = 6  # characters of a value that is looked for everywhere: shorter ones are words
+
+
+class Masker:
+    """Replaces known secret values and credential-looking text by asterisks of the same length in bytes."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        values = sorted({item.encode() for item in secrets if len(item) >= 4}, key=len, reverse=True)
+        self._known = tuple(values)
+
+    def __call__(self, data: bytes) -> bytes:
+        """The same bytes, masked."""
+        for value in self._known:
+            data = data.replace(value, b"*" * len(value))
+        for pattern in _PATTERNS:
+            data = pattern.sub(lambda found: found.group(1) + b"*" * len(found.group(2)), data)
+        return data
+
+    def text(self, text: str) -> str:
+        """The same for text."""
+        return self(text.encode()).decode(errors="replace")
+
+
+def masked(data: Any, masker: Masker | None = None) -> Any:
+    """The same JSON without secrets, by place, by text and by value, and without field managers."""
+    return _masked(data, masker or Masker(secrets(data)))
+
+
+def secrets(data: Any) -> frozenset[str]:
+    """Values that stand where secrets stand: what a log may repeat."""
+    return frozenset(_secrets(data))
+
+
+def _secrets(data: Any) -> Iterator[str]:
+    if isinstance(data, list):
+        for before, item in zip([None, *data], data, strict=False):
+            if _is_flag(before) and isinstance(item, str):
+                yield from _worth(item)
+            yield from _secrets(item)
+    if not isinstance(data, Mapping):
+        return
+    if _is_secret(data):
+        for value in (*(data.get("data") or {}).values(), *(data.get("stringData") or {}).values()):
+            yield from _worth(str(value))
+            yield from _worth(_decoded(str(value)))
+    for key, value in data.items():
+        if _hides(data, key, value):
+            yield from _worth(str(value))
+        yield from _secrets(_inner(value))
+
+
+def _worth(text: str) -> Iterator[str]:
+    """Worth looking for elsewhere: no everyday word, no number."""
+    if len(text) >= _SHORTEST and not _PLAIN.match(text) and not text.isalpha():
+        yield text
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return ""
+
+
+def _inner(value: Any) -> Any:
+    """JSON inside a string (an annotation, a variable) is read as JSON."""
+    if isinstance(value, str) and value[:1] in "{[" and len(value) > 1:
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _masked(data: Any, masker: Masker) -> Any:
+    if isinstance(data, str):
+        inner = _inner(data)
+        return masker.text(data) if isinstance(inner, str) else json.dumps(_masked(inner, masker))
+    if isinstance(data, list | tuple):
+        return [
+            MASK if _is_flag(before) and isinstance(item, str) else _masked(item, masker)
+            for before, item in zip([None, *data], data, strict=False)
+        ]
+    if not isinstance(data, Mapping):
+        return data
+    if _is_secret(data):
+        hidden = {part: dict.fromkeys(data[part], MASK) for part in ("data", "stringData") if data.get(part)}
+        data = {**data, **hidden}
+    return {
+        key: MASK if _hides(data, key, value) else _masked(value, masker)
+        for key, value in data.items()
+        if key not in _NOISE
+    }
+
+
+def _hides(data: Mapping[str, Any], key: Any, value: Any) -> bool:
+    """Whether this is a variable's value, or a key, whose name speaks of a secret."""
+    if not isinstance(value, str) or not value or _PLAIN.match(value):
+        return False
+    if key == "value" and isinstance(data.get("name"), str):
+        return _speaks(data["name"])
+    return _speaks(str(key))
+
+
+def _speaks(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _ABOUT.search(name)
+
+
+def _is_flag(item: Any) -> bool:
+    return isinstance(item, str) and bool(_FLAG.match(item))
+
+
+def _is_secret(data: Mapping[str, Any]) -> bool:
+    """Also inside a List, whose items may not repeat their kind: Secrets have a type and data."""
+    values = isinstance(data.get("data"), Mapping) or isinstance(data.get("stringData"), Mapping)
+    return values and (data.get("kind") == "Secret" or ("metadata" in data and isinstance(data.get("type"), str)))
