@@ -65,6 +65,8 @@ class PlanFlight(FlightOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Raises InvalidSpec in one sentence for whatever is wrong with the input."""
         flight = self.make(context)
+        for warning in flight.cluster_spec.warnings():
+            self.log.warning("Likely to go wrong: %s", warning)
         archive = access.archive(flight.archive)
         asyncio.run(archive.open({"flight": flight.to_dict(), "cluster": flight.owner.cluster_name}))
         self.log.info(
