@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from rayflight.errors import InvalidSpec
+from rayflight.specs.pods import Text
 from rayflight.specs.storage import Storage
 from rayflight.specs.strict import Strict
 from rayflight.specs.units import Duration, Memory, in_bytes
@@ -61,7 +62,7 @@ class JobSpec(Strict):
     entrypoint_num_gpus: Annotated[float, Field(ge=0)] | None = None
     entrypoint_memory: Memory | None = None
     entrypoint_resources: dict[str, Annotated[float, Field(ge=0)]] = {}
-    env: dict[str, str] = {}
+    env: dict[str, Text] = {}
     metadata: dict[str, str] = {}
     storage: Storage | None = None
     timeout: Duration | None = None
