@@ -25,6 +25,7 @@ class Verdict(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
+    WARNED = "warned"  # observed, and worth a look; forbids nothing
     UNKNOWN = "unknown"  # could not be observed; the evidence says why
     NOT_APPLICABLE = "not applicable"
 

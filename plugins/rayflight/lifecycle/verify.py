@@ -20,6 +20,7 @@ from rayflight.lifecycle.submission import NUMBER, TASK, mine, submission_id
 from rayflight.rayjobs.probe import probe_entrypoint, probe_package, probe_result
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.specs import ClusterSpec
+from rayflight.states import Verdict
 from rayflight.verification import blocking, diagnosis_from_checks, verify_all
 
 _POLL = 0.5  # seconds; the Jobs API has no watch
@@ -47,6 +48,9 @@ async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: dat
     snapshot = await _settled(tools, ref)
     checks = verify_all(flight.cluster_spec, snapshot, probe_result(log), probe_log=log[-2000:])
     await _keep(tools, flight, ref, checks)
+    for check in checks:
+        if check.verdict == Verdict.WARNED:
+            tools.say("Warning: %s: %s: %s. Next: %s", check.id, check.subject, check.observed, check.next_step)
     failed = blocking(checks)
     if failed:
         raise VerificationFailed(

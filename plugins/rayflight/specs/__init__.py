@@ -11,6 +11,7 @@ from rayflight.specs.pods import EnvSource, HeadSpec, SecretKey, Toleration, Wor
 from rayflight.specs.resize import resized
 from rayflight.specs.storage import ObjectStorage, PvcStorage, Storage
 from rayflight.specs.teardown import TeardownMode, TeardownPolicy
+from rayflight.specs.verification import VerificationPolicy
 
 __all__ = [
     "Autoscaler",
@@ -27,6 +28,7 @@ __all__ = [
     "TeardownMode",
     "TeardownPolicy",
     "Toleration",
+    "VerificationPolicy",
     "WorkerGroup",
     "load_cluster",
     "resized",

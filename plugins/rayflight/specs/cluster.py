@@ -17,6 +17,7 @@ from rayflight.specs.raw import READ_FIELDS, read_manifest
 from rayflight.specs.storage import Storage
 from rayflight.specs.strict import Strict
 from rayflight.specs.units import Cpu, Memory, Name
+from rayflight.specs.verification import VerificationPolicy
 
 _TOKEN_SINCE = (2, 52)  # Ray's token authentication; KubeRay checks the same (validation.go)
 _TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
@@ -65,6 +66,7 @@ class ClusterSpec(PodParts):
     auth: Literal["disabled", "token"] = "disabled"
     queue: Name | None = None  # Kueue's LocalQueue
     storage: Storage | None = None
+    verification: VerificationPolicy = Field(default_factory=VerificationPolicy)
     raw_manifest: KubeObject | None = None
     overrides: KubeObject = {}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rayflight.findings import Check
 from rayflight.snapshot.model import Snapshot
 from rayflight.specs import ClusterSpec
+from rayflight.states import Verdict
 from rayflight.verification.gpu_resources import level3
 from rayflight.verification.job_submission import level4
 from rayflight.verification.kubernetes_objects import level1
@@ -22,10 +24,19 @@ def verify_all(
     spec: ClusterSpec, snapshot: Snapshot, result: Mapping[str, Any] | None, *, probe_log: str = ""
 ) -> tuple[Check, ...]:
     """All four verifications, in their order. ``result`` is what the probe printed, None when it gave none."""
-    probed = Probed(result) if result is not None else None
-    return (
+    probed = Probed.read(result, snapshot) if result is not None else None
+    checks = (
         *level1(spec, snapshot),
         *level2(spec, snapshot),
         *level3(spec, snapshot, probed or Probed({})),
         *level4(spec, probed, probe_log),
     )
+    return tuple(_strictly(check) for check in checks) if spec.verification.strict else checks
+
+
+def _strictly(check: Check) -> Check:
+    """What was not checked fails, and still says that it was not checked."""
+    if check.verdict != Verdict.UNKNOWN:
+        return check
+    why = f"{check.evidence} (strict: what was not checked fails)".strip()
+    return replace(check, verdict=Verdict.FAILED, evidence=why)

@@ -13,6 +13,7 @@ from rayflight.snapshot import capacity
 from rayflight.snapshot.model import Pod, RayNode, Snapshot, quantity
 from rayflight.snapshot.readiness import map_pods
 from rayflight.specs import ClusterSpec
+from rayflight.verification.devices import device_rows
 from rayflight.verification.probed import Answers, Probed, devices_of, rank_named, uuids_of
 from rayflight.verification.rows import Row, counted, gib, pod_named
 
@@ -37,6 +38,7 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> Iterator[Che
             spec, group.name, [rank for pod in snapshot.workers(group.name) for rank in seen[pod.name][:1]], snapshot
         )
     yield _unique(spec, snapshot, seen)
+    yield from device_rows(spec, snapshot, probed)
     for pod in snapshot.workers():
         yield _shared_memory(pod, mapped.get(pod.name, ()), seen[pod.name])
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rayflight.findings import Check
 from rayflight.specs import ClusterSpec
-from rayflight.verification.probed import Answers, Probed, rank_named
+from rayflight.verification.devices import simulated
+from rayflight.verification.probed import Answers, Probed, facts_of, gpu_of, number, rank_named
 from rayflight.verification.rows import Row, counted
+from rayflight.verification.speeds import speed_rows
+from rayflight.verification.surroundings import left_row, surrounding_rows
 
 
 def level4(spec: ClusterSpec, probed: Probed | None, probe_log: str = "") -> tuple[Check, ...]:
@@ -23,13 +26,17 @@ def _bundles(spec: ClusterSpec) -> int:
 
 def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Iterator[Check]:
     yield _ran(spec, probed, probe_log)
-    if probed is None or probed.placement_error:
+    if probed is None or probed.problem or probed.placement_error:
         return
+    yield from surrounding_rows(probed)
+    yield _copy(spec, probed.ranks)
     for rank in probed.ranks:
         yield _compute(spec, rank)
     yield _collective(spec, probed.ranks)
     yield _object_store(probed.ranks)
     yield _storage(spec, probed.ranks)
+    yield from speed_rows(spec, probed.ranks)
+    yield left_row(probed)
 
 
 def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
@@ -43,15 +50,51 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
     )
     if probed is None:
         return row.failed("the job gave no result", evidence=probe_log[-1000:])
-    if probed.placement_error:
-        return row.failed(probed.placement_error)
+    if probed.problem or probed.placement_error:
+        return row.failed(
+            probed.problem or probed.placement_error, evidence=probe_log[-1000:] if probed.problem else ""
+        )
     silent = [rank_named(rank) for rank in probed.ranks if rank.get("python") is None]
-    errors = "; ".join(f"{rank_named(rank)}: {rank['error']}" for rank in probed.ranks if rank.get("error"))
-    text = f"{counted(len(probed.ranks), 'rank')} in {probed.seconds.get('total', 0):.1f} s"
+    errors = "; ".join(f"{_placed(rank)}: {rank['error']}" for rank in probed.ranks if rank.get("error"))
+    text = f"{counted(len(probed.ranks), 'rank')} in {probed.total_seconds:.1f} s"
     text += f", silent: {', '.join(silent)}" if silent else ""
+    numbers = Counter(rank.get("rank") for rank in probed.ranks)
+    twice = sorted(f"{given}" for given, count in numbers.items() if count > 1)
+    text += f", more than one rank with the number {', '.join(twice)}" if twice else ""
     # An autoscaled cluster may have grown since: more ranks than asked for are no fault.
     enough = len(probed.ranks) >= want if spec.autoscaler else len(probed.ranks) == want
-    return row.judged(enough and not silent and not errors, text, evidence=errors)
+    return row.judged(enough and not silent and not errors and not twice, text, evidence=errors)
+
+
+def _placed(rank: Answers) -> str:
+    return rank_named(rank) + (f", GPU {gpu_of(rank)}" if gpu_of(rank) else "")
+
+
+def _copy(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
+    """The CUDA driver alone, without torch: a context, memory, and copies of which every byte comes back."""
+    on_gpu = [rank for rank in ranks if rank.get("gpu_ids")]
+    wrong = [
+        (rank, str(rank["copy"].get("error") or "no reason given"))
+        for rank in on_gpu
+        if rank.get("copy") and rank["copy"].get("ok") is False
+    ]
+    row = Row(
+        id="gpu-copy",
+        level=4,
+        subject="CUDA driver: context, memory, copies",
+        expected="every byte comes back from each rank's GPU",
+        next_step="drain the node: its driver or GPU does not work",
+        facts=facts_of(wrong[0][0]) if wrong else {},
+    )
+    if not on_gpu or simulated(spec, on_gpu):
+        return row.not_applicable("SIMULATED: there is no driver to ask" if on_gpu else "no rank has a GPU")
+    if wrong:
+        return row.failed("; ".join(f"{_placed(rank)}: {why}" for rank, why in wrong))
+    unseen = [rank for rank in on_gpu if not (rank.get("copy") or {}).get("ok")]
+    if unseen:
+        why = (unseen[0].get("copy") or {}).get("error") or unseen[0].get("error") or "no answer"
+        return row.unknown(f"{', '.join(map(rank_named, unseen))}: {why}")
+    return row.passed(", ".join(sorted({f"{rank['copy'].get('name')}" for rank in on_gpu})))
 
 
 def _compute(spec: ClusterSpec, rank: Answers) -> Check:
@@ -63,15 +106,33 @@ def _compute(spec: ClusterSpec, rank: Answers) -> Check:
         subject=rank_named(rank),
         expected=f"a product with right numbers on {'its GPU' if on_gpu else 'the CPU'}",
         next_step="wrong numbers mean a bad device; a CPU in place of the GPU means driver, CUDA or torch do not fit",
-        facts={"pod": rank.get("pod"), "rank": rank.get("rank"), "on_gpu": on_gpu},
+        facts={**facts_of(rank), "on_gpu": on_gpu},
     )
     found = rank.get("compute")
     if found is None:
         return row.failed("no answer", evidence=str(rank.get("error") or ""))
     device = str(found.get("device") or "unknown")
-    numbers = "right" if found.get("matmul_ok") else f"WRONG by {found.get('max_error')}"
-    right = bool(found.get("matmul_ok")) and (device.startswith("cuda") or not on_gpu)
-    return row.judged(right, f"{device}, {found.get('seconds')} s, numbers {numbers}")
+    wrong = _wrong_numbers(found)
+    formats = {name: it for name, it in (found.get("formats") or {}).items() if isinstance(it, Mapping)}
+    speeds = [f"{name} {speed:g}" for name, it in formats.items() for speed in [number(it.get("tflops"))] if speed]
+    text = f"{device}, {found.get('seconds')} s, numbers {f'WRONG {wrong}' if wrong else 'right'}"
+    text += f"; TFLOP/s: {', '.join(speeds)}" if speeds else ""
+    unseen = [f"{name} was not checked: {it.get('error')}" for name, it in formats.items() if it.get("ok") is None]
+    return row.judged(not wrong and (device.startswith("cuda") or not on_gpu), text, evidence="; ".join(unseen))
+
+
+def _wrong_numbers(found: Answers) -> str:
+    """Which product is wrong; a NaN is never right, whatever else the rank says."""
+    error = number(found.get("max_error"))
+    if not found.get("matmul_ok") and error != 0.0:
+        return f"by {found.get('max_error')}"
+    if error is None:
+        return f"by {found.get('max_error')}"
+    for name, it in (found.get("formats") or {}).items():
+        if not isinstance(it, Mapping) or it.get("ok") is False:
+            said = it.get("error") or f"by {it.get('max_error')}" if isinstance(it, Mapping) else "unreadable"
+            return f"in {name}: {said}"
+    return "" if found.get("matmul_ok") else "said without a reason"
 
 
 def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
@@ -93,8 +154,9 @@ def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
     ]
     backends = sorted({str(found.get("backend")) for _, found in answers if found})
     on_gpus = {found.get("backend") for rank, found in answers if found and rank.get("gpu_ids")}
-    speeds = [found["bandwidth_gbps"] for _, found in answers if found and found.get("bandwidth_gbps") is not None]
-    speed = f", slowest rank {min(speeds):g} Gb/s" if speeds else ""
+    figures = [number(found.get("bandwidth_gbps")) for _, found in answers if found]
+    speeds = [figure for figure in figures if figure is not None]
+    speed = f", slowest rank {min(speeds):g} GB/s" if speeds else ""
     text = f"{', '.join(backends) or 'no backend'}{speed}" + (f"; {'; '.join(wrong)}" if wrong else "")
     return row.judged(bool(ranks) and not wrong and (not real or on_gpus == {"nccl"}), text)
 

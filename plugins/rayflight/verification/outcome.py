@@ -21,6 +21,9 @@ _DECISIONS: Mapping[str, Decision] = {
     "gpu-assigned-once": Decision.FAIL,
     "shared-memory": Decision.FAIL,
     "storage-shared": Decision.FAIL,
+    "gpu-product": Decision.FAIL,
+    "cuda-fits": Decision.FAIL,
+    "versions-alike": Decision.FAIL,
 }
 _ELSEWHERE = Decision.RETRY_ELSEWHERE
 

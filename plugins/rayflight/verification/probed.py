@@ -1,12 +1,44 @@
-"""The probe's result as facts: what each rank measured from inside its worker pod. Reads plain data; judges nothing."""
+"""The probe's result as facts: what each rank measured from inside its worker pod. Reads plain data; judges nothing.
+
+The result crossed a job's log: whatever is not of the probe's schema is dropped here, and said in the rank's ``error``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rayflight.snapshot.model import Snapshot
+from rayflight.snapshot.readiness import map_pods
+
 Answers = Mapping[str, Any]
+
+SCHEMA = 1  # also in probe/questions.py, which imports nothing of Rayflight
+_TEXTS = ("pod", "ray_node_id", "node_ip", "torch", "torch_cuda", "python", "ray", "error", "devices_error")
+_OBJECTS = (
+    "nvml",
+    "clock",
+    "shared_memory",
+    "head",
+    "disk",
+    "copy",
+    "compute",
+    "collective",
+    "object_store",
+    "storage",
+)
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys(_OBJECTS, Mapping),
+    "rank": int,
+    "gpu_ids": list,
+    "torch_archs": list,
+    "devices": list,
+    "simulated": bool,
+    "cuda": bool,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +46,21 @@ class Probed:
     """A probe's result. An answer that is missing is None: a rank that was silent has only its number and place."""
 
     raw: Answers
+    problem: str = ""  # why the whole cannot be read
+
+    @classmethod
+    def read(cls, result: object, snapshot: Snapshot | None = None) -> Probed:
+        """Keep what the schema knows; where a snapshot is given, each rank also gets its pod and Kubernetes node."""
+        if not isinstance(result, Mapping):
+            return cls({}, f"the result is no JSON object but {type(result).__name__}")
+        schema, ranks = result.get("schema", SCHEMA), result.get("ranks")
+        if schema != SCHEMA:
+            return cls({}, f"the result has schema {schema!r}, this Rayflight reads {SCHEMA}")
+        if not isinstance(ranks, list) or not all(isinstance(rank, Mapping) for rank in ranks):
+            return cls({}, "the result has no list of ranks")
+        objects = {key: _object(result.get(key)) for key in ("placement", "seconds", "after")}
+        kept = [_rank(rank) for rank in ranks]
+        return cls({**objects, "ranks": _located(kept, snapshot) if snapshot else kept})
 
     @property
     def ranks(self) -> Sequence[Answers]:
@@ -28,10 +75,14 @@ class Probed:
         return "" if placement.get("ok", True) else str(placement.get("error") or "no reason given")
 
     @property
-    def seconds(self) -> Mapping[str, float]:
-        """What each step took."""
-        found: Mapping[str, float] = self.raw.get("seconds") or {}
-        return found
+    def total_seconds(self) -> float:
+        """What the whole probe took."""
+        return number((self.raw.get("seconds") or {}).get("total")) or 0.0
+
+    @property
+    def after(self) -> Mapping[str, Answers]:
+        """What was found on a Ray node (by its id) when the ranks were gone."""
+        return {node: found for node, found in (self.raw.get("after") or {}).items() if isinstance(found, Mapping)}
 
     def of_pod(self, pod: str, node_id: str = "") -> tuple[Answers, ...]:
         """The ranks that ran in this pod: by its name, or by the Ray node that it is mapped to."""
@@ -40,17 +91,73 @@ class Probed:
         )
 
 
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _rank(rank: Answers) -> Answers:
+    """The rank's answers without those that are of another kind than the schema says."""
+    kept = dict(rank)
+    strange = []
+    for key, kind in _KINDS.items():
+        value = kept.get(key)
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            kept[key] = None
+            strange.append(f"{key}: {type(value).__name__} is not of the probe's schema")
+    if any(not isinstance(device, Mapping) for device in kept.get("devices") or ()):
+        kept["devices"] = None
+        strange.append("devices: not a list of objects")
+    said = "; ".join([*([kept["error"]] if kept.get("error") else []), *strange])
+    return {**kept, "error": said or None}
+
+
+def _located(ranks: Iterable[Answers], snapshot: Snapshot) -> list[Answers]:
+    """A silent rank knows only its Ray node: what it ran in stands in the snapshot."""
+    mapped = map_pods(snapshot).candidates
+    by_node = {node.id: name for name, nodes in mapped.items() for node in nodes}
+    pods = {pod.name: pod for pod in snapshot.pods}
+    found = []
+    for rank in ranks:
+        name = rank["pod"] if rank.get("pod") in pods else by_node.get(rank.get("ray_node_id") or "")
+        pod = pods.get(name or "")
+        found.append({**rank, "pod": pod.name, "node": pod.node} if pod else rank)
+    return found
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None: NaN and infinity are no measurements."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
 def devices_of(rank: Answers) -> list[Answers]:
     """Devices that the rank's container sees."""
     return list(rank.get("devices") or ())
 
 
 def uuids_of(rank: Answers) -> list[str]:
-    """UUIDs that a process can be given: MIG instances where the GPU is cut, else the GPU."""
-    return [uuid for device in devices_of(rank) for uuid in (device.get("mig") or [device.get("uuid") or ""])]
+    """UUIDs that a process can be given: MIG instances where the GPU is cut, else the GPU. One without is none."""
+    found = [uuid for device in devices_of(rank) for uuid in (device.get("mig") or [device.get("uuid")])]
+    return [uuid for uuid in found if isinstance(uuid, str) and uuid]
+
+
+def gpu_of(rank: Answers) -> str:
+    """The UUID of the rank's own GPU, as far as it is known."""
+    copied = (rank.get("copy") or {}).get("uuid")
+    every = uuids_of(rank)
+    own = [uuid for uuid in every if isinstance(copied, str) and uuid.partition("-")[2] == copied]
+    ids = [str(given) for given in rank.get("gpu_ids") or ()]
+    own = own or [uuid for at, uuid in enumerate(every) if str(at) in ids or uuid in ids]
+    return own[0] if len(own) == 1 else ""
 
 
 def rank_named(rank: Answers) -> str:
-    """``rank 0 in pod x``."""
+    """``rank 0 in pod x on node y``."""
     place = f"pod {rank['pod']}" if rank.get("pod") else f"Ray node {str(rank.get('ray_node_id') or '?')[:8]}"
-    return f"rank {rank.get('rank')} in {place}"
+    return f"rank {rank.get('rank')} in {place}" + (f" on node {rank['node']}" if rank.get("node") else "")
+
+
+def facts_of(rank: Answers) -> dict[str, Any]:
+    """What a row about this rank carries for machines."""
+    return {"pod": rank.get("pod"), "node": rank.get("node"), "rank": rank.get("rank"), "gpu": gpu_of(rank)}

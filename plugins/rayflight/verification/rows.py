@@ -34,6 +34,10 @@ class Row:
         """Observed, and wrong."""
         return self._check(Verdict.FAILED, observed, evidence, next_step=self.next_step)
 
+    def warned(self, observed: str, evidence: str = "") -> Check:
+        """Observed, and worth a look; forbids nothing."""
+        return self._check(Verdict.WARNED, observed, evidence, next_step=self.next_step)
+
     def unknown(self, why: str, next_step: str = "") -> Check:
         """Could not be observed."""
         return self._check(Verdict.UNKNOWN, "could not be observed", why, next_step=next_step)

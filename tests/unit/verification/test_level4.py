@@ -84,7 +84,7 @@ def test_the_collective_needs_every_rank_the_right_sum_and_nccl_on_gpus(answer):
 
 
 def test_the_collective_shows_the_slowest_ranks_bandwidth():
-    assert rows("collective")[0].observed == "nccl, slowest rank 100 Gb/s"
+    assert rows("collective")[0].observed == "nccl, slowest rank 100 GB/s"
 
 
 @pytest.mark.parametrize(
