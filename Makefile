@@ -9,7 +9,7 @@ CODE := plugins testbed dags dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ test: venv ## unit and Airflow tests, no cluster
 test-api: venv ## tests against a real etcd and API server (seconds to start, Go needed for the first build)
 	$(BIN)/pytest tests/api
 
+test-local: venv ## the local backend: real Ray clusters and a whole flight on this machine, no root
+	$(BIN)/pytest -m "not full" tests/local
+
 test-ray: venv ## the Ray Jobs client and the probe against a real Ray on this machine (Linux, root)
 	$(BIN)/pytest tests/ray
 
@@ -62,6 +65,7 @@ test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux
 test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 	$(BIN)/pytest tests/ray
+	$(BIN)/pytest tests/local
 	$(PYTHON) -m testbed down
 	RAYFLIGHT_TEST_KUBERAY=1.5.0 $(BIN)/pytest -m "not full" tests/kube
 	$(PYTHON) -m testbed down

@@ -275,7 +275,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        return str(process.status()) != psutil.STATUS_ZOMBIE
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

@@ -22,12 +22,13 @@ from rayflight.backends.local_ray import SOCKET, Dashboard
 from rayflight.backends.local_state import PLAN, STATUS, JsonObject, Records, matches, read_json
 from rayflight.backends.log_choice import head_and_tail
 from rayflight.backends.ray_side import look
-from rayflight.backends.stored import check_ours, masked, reference
+from rayflight.backends.stored import check_ours, reference
 from rayflight.errors import ApiError, ClusterGone
 from rayflight.keeper import devices, processes
 from rayflight.keeper.ender import LOCK as ENDER_LOCK
 from rayflight.labels import Owner
 from rayflight.manifests import build
+from rayflight.masking import masked
 from rayflight.rayjobs.client import RayJobsClient
 from rayflight.snapshot.assemble import assemble
 from rayflight.snapshot.model import NOT_APPLICABLE, Gap, Ray, Snapshot

@@ -1,0 +1,113 @@
+"""The life of one local cluster: adopted, verified, used, mended, and gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rayflight.archive import Archive
+from rayflight.backends.base import ClusterRef, Submission
+from rayflight.backends.local import LocalBackend
+from rayflight.errors import ClusterGone, ForeignObject
+from rayflight.keeper import processes
+from rayflight.labels import VERIFIED_SESSION, airflow_selector
+from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.verify import verify
+from rayflight.snapshot.readiness import readiness
+from rayflight.specs import ClusterSpec
+from rayflight.states import JobStatus
+from tests.local.watching import ended, gone, of_tree, owner, ready, until
+
+OWNER = owner("one")
+
+
+@pytest.fixture
+async def ref(backend: LocalBackend, spec: ClusterSpec) -> AsyncIterator[ClusterRef]:
+    """The same cluster for every test of this module: creating it again adopts it."""
+    made = await backend.create(spec, OWNER, "default")
+    await ready(backend, made)
+    yield made
+
+
+async def test_the_same_attempt_adopts_and_another_is_refused(backend, spec, ref):
+    before = {process.pid for process in processes.members(ref.uid)}
+    again = await backend.create(spec, OWNER, "default")
+    assert again.uid == ref.uid
+    assert before <= {process.pid for process in processes.members(ref.uid)}
+    with pytest.raises(ForeignObject, match="from another spec"):
+        await backend.create(spec.replace(env={"OTHER": "1"}), OWNER, "default")
+    (found,) = await backend.find("default", airflow_selector("tests"))
+    assert (found.uid, found.owner) == (ref.uid, OWNER)
+    assert await backend.find("default", airflow_selector("others")) == []
+
+
+async def test_a_job_runs_and_its_log_is_read_from_any_byte(backend, ref):
+    jobs = backend.jobs(ref)
+    await jobs.submit(Submission(id="lines", entrypoint="sh -c 'seq 1 500; exit 3'"))
+    job = await ended(backend, ref, "lines")
+    assert (job.status, job.driver_exit_code) == (JobStatus.FAILED, 3)
+    whole = await jobs.read_driver_log(job, 0, 1_000_000)
+    assert b"\n499\n500\n" in whole
+    assert await jobs.read_driver_log(job, 100, 50) == whole[100:150]
+    names = {log.name for log in await backend.logs(ref)}
+    assert {"keeper.log", f"{ref.name}-head/job-driver-lines.log", f"{ref.name}-gpu-worker-1/raylet.out"} <= names
+
+
+async def test_verification_passes_and_calls_simulated_gpus_simulated(backend, spec, ref, tmp_path):
+    flight = Flight(owner=OWNER, namespace="default", spec=spec.to_dict(), archive=tmp_path.as_uri())
+    tools = Tools(backend=backend, archive=Archive(tmp_path, url=tmp_path.as_uri()), say=print)
+    checks = (await verify(tools, flight, ref, deadline=datetime.now(UTC) + timedelta(seconds=120))).checks
+    verdicts = {(check.id, str(check.verdict)) for check in checks}
+    assert {verdict for _, verdict in verdicts} == {"passed", "not applicable"}
+    assert {("gpu-count", "not applicable"), ("gpu-real", "not applicable"), ("compute", "passed")} <= verdicts
+    assert all("SIMULATED" in check.observed for check in checks if check.id in ("gpu-count", "gpu-real", "gpu-alike"))
+    (noted,) = [item for item in await backend.find("default", "") if item.uid == ref.uid]
+    assert noted.annotations[VERIFIED_SESSION] == readiness(await backend.observe(ref)).session
+    with pytest.raises(ClusterGone):
+        await backend.annotate(replace(ref, uid="another"), {VERIFIED_SESSION: "x"})
+
+
+async def test_nothing_of_the_cluster_listens_outside_its_fence(backend, ref):
+    head = of_tree(ref, "-head", "raylet")
+    if Path(f"/proc/{head.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+        pytest.skip("this system makes no network namespaces: the token test covers that")
+    assert backend.dashboard_url(ref) is None
+    interfaces = Path(f"/proc/{head.pid}/net/dev").read_text().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+
+
+async def test_a_worker_that_dies_is_started_again_in_the_same_session(backend, ref):
+    session = readiness(await backend.observe(ref)).session
+    os.kill(of_tree(ref, "-worker-1", "raylet").pid, signal.SIGKILL)
+
+    async def restarted() -> bool:
+        pods = (await backend.observe(ref, ray=False)).workers()
+        return bool(pods and pods[0].containers and pods[0].containers[0].restarts)
+
+    await until("the worker was started again", restarted)
+    found = readiness(await ready(backend, ref))
+    assert found.session == session
+
+
+async def test_a_head_that_dies_comes_back_with_another_session(backend, ref):
+    session = readiness(await backend.observe(ref)).session
+    os.kill(of_tree(ref, "-head", "gcs_server").pid, signal.SIGKILL)
+    seen = await ready(backend, ref, other_than=session)
+    assert seen.head is not None
+    assert seen.head.containers[0].restarts == 1
+
+
+async def test_deleting_leaves_nothing_not_even_who_hid_his_environment(backend, ref):
+    hidden = "import os; os.fork() and os._exit(0); os.setsid(); os.execve('/bin/sleep', ['sleep', '300'], {})"
+    await backend.jobs(ref).submit(Submission(id="hidden", entrypoint=f'python3 -c "{hidden}"'))
+    await ended(backend, ref, "hidden")
+    await backend.delete(ref)
+    await gone(backend, ref)
+    assert (await backend.observe(ref)).cluster is None
+    await backend.delete(ref)
