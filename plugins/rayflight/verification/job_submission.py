@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rayflight.findings import Check
 from rayflight.specs import ClusterSpec
@@ -113,7 +113,7 @@ def _compute(spec: ClusterSpec, rank: Answers) -> Check:
         return row.failed("no answer", evidence=str(rank.get("error") or ""))
     device = str(found.get("device") or "unknown")
     wrong = _wrong_numbers(found)
-    formats = {name: it for name, it in (found.get("formats") or {}).items() if isinstance(it, Mapping)}
+    formats = {name: it for name, it in (found.get("formats") or {}).items() if it}
     speeds = [f"{name} {speed:g}" for name, it in formats.items() for speed in [number(it.get("tflops"))] if speed]
     text = f"{device}, {found.get('seconds')} s, numbers {f'WRONG {wrong}' if wrong else 'right'}"
     text += f"; TFLOP/s: {', '.join(speeds)}" if speeds else ""
@@ -129,9 +129,8 @@ def _wrong_numbers(found: Answers) -> str:
     if error is None:
         return f"by {found.get('max_error')}"
     for name, it in (found.get("formats") or {}).items():
-        if not isinstance(it, Mapping) or it.get("ok") is False:
-            said = it.get("error") or f"by {it.get('max_error')}" if isinstance(it, Mapping) else "unreadable"
-            return f"in {name}: {said}"
+        if it is None or it.get("ok") is False:
+            return f"in {name}: {(it or {}).get('error') or 'by ' + str((it or {}).get('max_error'))}"
     return "" if found.get("matmul_ok") else "said without a reason"
 
 

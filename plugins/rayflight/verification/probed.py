@@ -12,33 +12,9 @@ from typing import Any
 
 from rayflight.snapshot.model import Snapshot
 from rayflight.snapshot.readiness import map_pods
+from rayflight.verification.probe_schema import RANK, SCHEMA, WHOLE, cut
 
 Answers = Mapping[str, Any]
-
-SCHEMA = 1  # also in probe/questions.py, which imports nothing of Rayflight
-_TEXTS = ("pod", "ray_node_id", "node_ip", "torch", "torch_cuda", "python", "ray", "error", "devices_error")
-_OBJECTS = (
-    "nvml",
-    "clock",
-    "shared_memory",
-    "head",
-    "disk",
-    "copy",
-    "compute",
-    "collective",
-    "object_store",
-    "storage",
-)
-_KINDS: Mapping[str, type] = {
-    **dict.fromkeys(_TEXTS, str),
-    **dict.fromkeys(_OBJECTS, Mapping),
-    "rank": int,
-    "gpu_ids": list,
-    "torch_archs": list,
-    "devices": list,
-    "simulated": bool,
-    "cuda": bool,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +34,9 @@ class Probed:
             return cls({}, f"the result has schema {schema!r}, this Rayflight reads {SCHEMA}")
         if not isinstance(ranks, list) or not all(isinstance(rank, Mapping) for rank in ranks):
             return cls({}, "the result has no list of ranks")
-        objects = {key: _object(result.get(key)) for key in ("placement", "seconds", "after")}
+        whole, strange = cut({key: result[key] for key in WHOLE if key in result}, WHOLE)
         kept = [_rank(rank) for rank in ranks]
-        return cls({**objects, "ranks": _located(kept, snapshot) if snapshot else kept})
+        return cls({**whole, "ranks": _located(kept, snapshot) if snapshot else kept}, "; ".join(strange))
 
     @property
     def ranks(self) -> Sequence[Answers]:
@@ -82,7 +58,7 @@ class Probed:
     @property
     def after(self) -> Mapping[str, Answers]:
         """What was found on a Ray node (by its id) when the ranks were gone."""
-        return {node: found for node, found in (self.raw.get("after") or {}).items() if isinstance(found, Mapping)}
+        return {node: found for node, found in (self.raw.get("after") or {}).items() if found}
 
     def of_pod(self, pod: str, node_id: str = "") -> tuple[Answers, ...]:
         """The ranks that ran in this pod: by its name, or by the Ray node that it is mapped to."""
@@ -91,24 +67,10 @@ class Probed:
         )
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _rank(rank: Answers) -> Answers:
     """The rank's answers without those that are of another kind than the schema says."""
-    kept = dict(rank)
-    strange = []
-    for key, kind in _KINDS.items():
-        value = kept.get(key)
-        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            kept[key] = None
-            strange.append(f"{key}: {type(value).__name__} is not of the probe's schema")
-    if any(not isinstance(device, Mapping) for device in kept.get("devices") or ()):
-        kept["devices"] = None
-        strange.append("devices: not a list of objects")
-    said = "; ".join([*([kept["error"]] if kept.get("error") else []), *strange])
-    return {**kept, "error": said or None}
+    kept, strange = cut(rank, RANK)
+    return {**kept, "error": "; ".join([*([kept["error"]] if kept.get("error") else []), *strange]) or None}
 
 
 def _located(ranks: Iterable[Answers], snapshot: Snapshot) -> list[Answers]:
