@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
@@ -34,13 +35,16 @@ class RayJobFinishedSensor(FlightOperator):
     """Follows a submission that another task (or somebody else) made.
 
     :param submission: what SubmitRayJob returned, or a submission id
+    :param timeout: how long to follow it at most; None: to its end
     """
 
     template_fields = (*FlightOperator.template_fields, "submission")
 
-    def __init__(self, *, submission: Mapping[str, Any] | XComArg | str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, submission: Mapping[str, Any] | XComArg | str, timeout: timedelta | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.submission = submission
+        self.submission, self.follow_timeout = submission, timeout
 
     def execute(self, context: Context) -> Any:
         """Returns on SUCCEEDED; raises JobFailed with its diagnosis."""
@@ -56,7 +60,8 @@ class RayJobFinishedSensor(FlightOperator):
 
             ref = await require_cluster(tools, flight)
             _, session = await tools.backend.jobs(ref).version()
-            known = {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": self.deadline()}
+            deadline = self.deadline(self.follow_timeout) if self.follow_timeout else None
+            known = {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": deadline}
             return known, tools.backend.dashboard_url(ref)
 
         known, url = self.run_async(arguments, flight)
