@@ -4,8 +4,9 @@ Works on any path object with pathlib's methods (Airflow's ObjectStoragePath is 
 have no append, so logs are immutable segments named by the byte offsets of their source. All I/O runs in threads.
 """
 
+from rayflight.archive.ledger import Ledger
 from rayflight.archive.segments import SegmentedLog
 from rayflight.archive.store import Archive, ArchivePath
 from rayflight.masking import Masker
 
-__all__ = ["Archive", "ArchivePath", "Masker", "SegmentedLog"]
+__all__ = ["Archive", "ArchivePath", "Ledger", "Masker", "SegmentedLog"]

@@ -23,6 +23,7 @@ class ArchivePath(Protocol):
     def exists(self) -> bool: ...
     def read_bytes(self) -> bytes: ...
     def write_bytes(self, data: bytes, /) -> int: ...
+    def open(self, mode: str, /) -> Any: ...
     def mkdir(self, *, parents: bool = ..., exist_ok: bool = ...) -> None: ...
     def iterdir(self) -> Iterable[Any]: ...
     def unlink(self) -> None: ...
@@ -41,6 +42,10 @@ class Archive:
     async def write(self, name: str, data: bytes) -> None:
         """Write one object, masked. Parents are made where the store has folders."""
         await asyncio.to_thread(self._write, name, self.masker(data))
+
+    async def create(self, name: str, data: bytes) -> bool:
+        """Write one object only if there is none of this name: False when somebody else was first. Masked."""
+        return await asyncio.to_thread(self._create, name, self.masker(data))
 
     async def write_json(self, name: str, data: Any) -> None:
         """Write JSON, masked, stable key order."""
@@ -96,6 +101,21 @@ class Archive:
         path = self._at(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+    def _create(self, name: str, data: bytes) -> bool:
+        """Mode ``xb``: O_EXCL on a disk, a conditional request on S3, GCS and Azure (no lock, no second look)."""
+        path = self._at(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        except OSError:  # s3fs gives a refused condition (412) as EINVAL
+            if not path.exists():
+                raise
+            return path.read_bytes() == data  # ours, though the answer was lost
+        return True
 
     def _read(self, name: str) -> bytes | None:
         try:
