@@ -282,7 +282,7 @@ def _lives(process: psutil.Process) -> bool:
 
 def _leads(process: psutil.Process) -> bool:
     try:
-        return os.getsid(process.pid) == process.pid
+        return bool(os.getsid(process.pid) == process.pid)
     except OSError:
         return False
 

@@ -1,4 +1,4 @@
-"""Real Ray clusters of the local backend, small ones, in a state folder of this session; nothing of them survives it."""
+"""Real Ray clusters of the local backend, small ones, in a state folder of this session; nothing survives it."""
 
 from __future__ import annotations
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,17 +20,17 @@ from rayflight.lifecycle.verify import verify
 from rayflight.snapshot.readiness import readiness
 from rayflight.specs import ClusterSpec
 from rayflight.states import JobStatus
-from tests.local.watching import ended, gone, of_tree, owner, ready, until
+from tests.local.watching import ended, gone, interfaces_of, network_of, of_tree, owner, ready, until
 
 OWNER = owner("one")
 
 
 @pytest.fixture
-async def ref(backend: LocalBackend, spec: ClusterSpec) -> AsyncIterator[ClusterRef]:
+async def ref(backend: LocalBackend, spec: ClusterSpec) -> ClusterRef:
     """The same cluster for every test of this module: creating it again adopts it."""
     made = await backend.create(spec, OWNER, "default")
     await ready(backend, made)
-    yield made
+    return made
 
 
 async def test_the_same_attempt_adopts_and_another_is_refused(backend, spec, ref):
@@ -74,12 +72,11 @@ async def test_verification_passes_and_calls_simulated_gpus_simulated(backend, s
 
 
 async def test_nothing_of_the_cluster_listens_outside_its_fence(backend, ref):
-    head = of_tree(ref, "-head", "raylet")
-    if Path(f"/proc/{head.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+    head = of_tree(ref, "-head", "raylet").pid
+    if network_of(head) == network_of("self"):
         pytest.skip("this system makes no network namespaces: the token test covers that")
     assert backend.dashboard_url(ref) is None
-    interfaces = Path(f"/proc/{head.pid}/net/dev").read_text().splitlines()[2:]
-    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+    assert interfaces_of(head) == ["lo"]
 
 
 async def test_a_worker_that_dies_is_started_again_in_the_same_session(backend, ref):

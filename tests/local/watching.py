@@ -64,7 +64,7 @@ async def gone(backend: LocalBackend, ref: ClusterRef, seconds: float = 30.0) ->
 
     await until(f"nothing is left of {ref}", done, seconds)
     assert processes.members(ref.uid) == []
-    assert list(Path("/tmp").glob(f"rf-{ref.uid[:8]}*")) == []
+    assert folders_of(ref) == []
 
 
 def of_tree(ref: ClusterRef, tree: str, name: str) -> psutil.Process:
@@ -80,3 +80,16 @@ def keeper(ref: ClusterRef) -> psutil.Process:
     """The cluster's keeper: it has the mark, and belongs to no tree."""
     (found,) = [item for item in processes.members(ref.uid) if processes.POD not in item.environ()]
     return found
+
+
+def folders_of(ref: ClusterRef) -> list[Path]:
+    return list(Path("/tmp").glob(f"rf-{ref.uid[:8]}*"))
+
+
+def network_of(pid: int | str) -> Path:
+    return Path(f"/proc/{pid}/ns/net").readlink()
+
+
+def interfaces_of(pid: int) -> list[str]:
+    """Network interfaces as that process sees them."""
+    return [line.split(":")[0].strip() for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]]
