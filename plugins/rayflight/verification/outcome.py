@@ -8,7 +8,7 @@ from rayflight.findings import Check, Decision, Diagnosis, Evidence, Finding, La
 from rayflight.states import Verdict
 
 # What a failed row asks for. A device or node that is bad is left for another; a claim that was never true fails.
-_DECISIONS: Mapping[str, Decision] = {
+DECIDED: Mapping[str, Decision] = {
     "cluster-stored-as-asked": Decision.FAIL,
     "nodes-match": Decision.FAIL,
     "same-image": Decision.FAIL,
@@ -29,11 +29,21 @@ _ELSEWHERE = Decision.RETRY_ELSEWHERE
 
 # Rows that must have been seen: a training on devices that nobody saw is what verification is there to prevent.
 # The rest may stay unknown where a permission is missing (nodes, services), and is said.
-_MUST_BE_SEEN = (
+MUST_BE_SEEN = (
     "cluster-stored-as-asked", "head-pod-ready", "worker-pods-ready", "ray-runtime-started", "gcs-healthy",
     "ray-nodes-alive", "pod-mapped-to-ray-node", "head-offers-no-gpu", "gpu-count", "gpu-real", "gpu-uuids-unique",
     "gpu-assigned-once",
 )  # fmt: skip
+
+
+def decision_of(check_id: str) -> Decision:
+    """What a failed row of this id asks for."""
+    return DECIDED.get(check_id, _ELSEWHERE)
+
+
+def must_be_seen(check_id: str) -> bool:
+    """Whether a row of this id forbids to go on when it could not be observed."""
+    return check_id in MUST_BE_SEEN
 
 
 def blocking(checks: Iterable[Check]) -> tuple[Check, ...]:
@@ -41,7 +51,7 @@ def blocking(checks: Iterable[Check]) -> tuple[Check, ...]:
     return tuple(
         check
         for check in checks
-        if check.verdict == Verdict.FAILED or (check.verdict == Verdict.UNKNOWN and check.id in _MUST_BE_SEEN)
+        if check.verdict == Verdict.FAILED or (check.verdict == Verdict.UNKNOWN and must_be_seen(check.id))
     )
 
 
@@ -67,7 +77,7 @@ def _finding(check: Check, every: tuple[Check, ...], cause: Finding | None = Non
         layer=Layer.KUBERNETES if check.level in (1, 3) else Layer.RAY,
         summary=f"{check.subject}: expected {check.expected}; observed {seen}{_also(check, every)}",
         next_step=check.next_step or "see the verification matrix",
-        decision=_ELSEWHERE if unseen else _DECISIONS.get(check.id, _ELSEWHERE),
+        decision=_ELSEWHERE if unseen else decision_of(check.id),
         objects=tuple(name for name in (f"pod/{pod}" if pod else "", f"node/{node}" if node else "") if name),
         evidence=(Evidence(object=check.subject, text=seen),),
         consequence_of=(cause.id,) if cause and cause.id != f"verification-{check.id}" else (),
