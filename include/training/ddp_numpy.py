@@ -40,9 +40,9 @@ Floats = NDArray[np.float64]
 ARMS = 3
 TRAINING_SAMPLES = 6000
 HELD_OUT_SAMPLES = 1500
-BATCH = 64  # over all ranks, so that the steps per epoch are the same for any number of them
+BATCH = 256  # over all ranks, so that the steps per epoch are the same for any number of them
 LAYERS = (2, 64, 64, ARMS)
-RATE, DECAY_1, DECAY_2 = 0.005, 0.9, 0.999  # Adam
+RATE, DECAY_1, DECAY_2 = 0.02, 0.9, 0.999  # Adam
 CHECKPOINT = "training.npz"
 MEETING_SECONDS = 60.0
 
