@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_PROC = Path("/proc")
 _GONE_SECONDS = 2.0  # a killed process that is still there after this is held by the kernel
 
 
@@ -70,7 +71,7 @@ def _killed(process: subprocess.Popen[str]) -> str:
 def held(pid: int) -> str:
     """Why a killed process is still there; empty when it is gone or only waits for its parent."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
     if state in ("Z", "X"):

@@ -20,7 +20,13 @@ from .placement import wait_for_seats
 from .questions import Questions
 
 MARK = "RAYFLIGHT_PROBE_RESULT"
-_DEFAULTS: dict[str, Any] = {"gpus": 0, "cpu_nodes": 0, "placement_seconds": 30, "total_seconds": 120}
+_DEFAULTS: dict[str, Any] = {
+    "gpus": 0,
+    "cpu_nodes": 0,
+    "placement_seconds": 30,
+    "step_seconds": 30,
+    "total_seconds": 120,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +48,7 @@ def probe(expect: dict[str, Any], begin: float) -> dict[str, Any]:
     deadline = begin + float(expect["total_seconds"]) * 0.9  # the rest is for cleaning up and printing
     seated_by = min(deadline, time.monotonic() + float(expect["placement_seconds"]))
     seats = wait_for_seats(int(expect["gpus"]), int(expect["cpu_nodes"]), seated_by)
-    questions = Questions(seats, deadline)
+    questions = Questions(seats, deadline, float(expect["step_seconds"]))
     try:
         if questions.seat(float(expect["placement_seconds"])):
             questions.ask_all(os.environ.get("RAYFLIGHT_STORAGE_PATH", ""))

@@ -64,8 +64,9 @@ _ANSWERS = [
 class Questions:
     """One probe of one set of seats."""
 
-    def __init__(self, seats: list[Seat], deadline: float) -> None:
+    def __init__(self, seats: list[Seat], deadline: float, step_seconds: float = _STEP_SECONDS) -> None:
         self.deadline = deadline
+        self._step = step_seconds
         self.ranks: list[dict[str, Any]] = [
             {**dict.fromkeys(_ANSWERS), "rank": rank, "ray_node_id": seat.node_id, "node_ip": seat.node_ip}
             for rank, seat in enumerate(seats)
@@ -103,15 +104,15 @@ class Questions:
 
     def ask_all(self, storage_path: str) -> None:
         """All questions; the answers are in ``ranks``."""
-        for question, seconds in (("describe", _START_SECONDS), ("surroundings", _STEP_SECONDS)):
+        for question, seconds in (("describe", _START_SECONDS), ("surroundings", self._step)):
             for rank, answer in zip(self.ranks, self._ask(question, seconds), strict=True):
                 rank.update(answer or {})
         self._clocks()
         self._object_store()
         if storage_path:
             self._storage(storage_path)
-        self._keep("copy", self._ask("copy", _STEP_SECONDS))
-        self._keep("compute", self._ask("compute", _STEP_SECONDS))
+        self._keep("copy", self._ask("copy", self._step))
+        self._keep("compute", self._ask("compute", self._step))
         self._collective()
 
     def leave(self) -> None:
@@ -172,7 +173,7 @@ class Questions:
 
     def _object_store(self) -> None:
         """Each rank fetches a block that was put on another node (the node before, where there are several)."""
-        puts = self._ask("put", _STEP_SECONDS)
+        puts = self._ask("put", self._step)
         first = {rank["ray_node_id"]: number for number, rank in reversed(list(enumerate(self.ranks)))}
         nodes = sorted(first, key=lambda node: first[node])
 
@@ -180,28 +181,28 @@ class Questions:
             source = first[nodes[nodes.index(self.ranks[rank]["ray_node_id"]) - 1]]
             return (*puts[source], self.ranks[source]["ray_node_id"]) if puts[source] else None
 
-        self._keep("object_store", self._ask("get", _STEP_SECONDS, arguments))
+        self._keep("object_store", self._ask("get", self._step, arguments))
 
     def _storage(self, path: str) -> None:
         nonce, size = secrets.token_hex(8), len(self.ranks)
-        wrote = self._ask("write", _STEP_SECONDS, lambda _: (path, nonce))
-        read = self._ask("read_all", _STEP_SECONDS, lambda _: (path, nonce, size))
+        wrote = self._ask("write", self._step, lambda _: (path, nonce))
+        read = self._ask("read_all", self._step, lambda _: (path, nonce, size))
         answers = zip(wrote, read, strict=True)
         self._keep("storage", [{"path": path, "wrote": w is not None, "read_all": r is True} for w, r in answers])
-        self._results([self._actors[0].clear.remote(path, nonce, size)], _STEP_SECONDS)
+        self._results([self._actors[0].clear.remote(path, nonce, size)], self._step)
 
     def _collective(self) -> None:
         if self._silent or any(rank["python"] is None for rank in self.ranks):
             return self._fault_all("collective: skipped, since not every rank answered")
         if any(rank["torch"] is None for rank in self.ranks):
             parts = [actor.part.remote() for actor in self._actors]
-            return self._keep("collective", self._ask("add", _STEP_SECONDS, lambda _: tuple(parts)))
+            return self._keep("collective", self._ask("add", self._step, lambda _: tuple(parts)))
         given: dict[int, tuple[Any, ...]] = {}
         seconds = max(1.0, min(_START_SECONDS, self._left() - 2))
         # A cluster of GPU and CPU groups: NCCL is proven among the GPUs, gloo among the rest.
         for cuda in {bool(rank["cuda"]) for rank in self.ranks}:
             members = [number for number, rank in enumerate(self.ranks) if bool(rank["cuda"]) is cuda]
-            (address, error), *_ = self._results([self._actors[members[0]].meeting_point.remote()], _STEP_SECONDS)
+            (address, error), *_ = self._results([self._actors[members[0]].meeting_point.remote()], self._step)
             if error:
                 return self._fault_all(f"collective: rank {members[0]} has no address to meet at: {error}")
             for position, number in enumerate(members):

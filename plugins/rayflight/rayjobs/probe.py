@@ -21,7 +21,7 @@ def probe_package() -> Package:
 
 
 def probe_entrypoint(expect: Mapping[str, Any]) -> str:
-    """The job's command. ``expect``: gpus, cpu_nodes, placement_seconds, total_seconds (defaults in probe/main.py)."""
+    """The job's command. ``expect``: gpus, cpu_nodes and the deadlines, with their defaults in probe/main.py."""
     return f"python3 -m {NAME}.main --expect {shlex.quote(json.dumps(dict(expect), sort_keys=True))}"
 
 

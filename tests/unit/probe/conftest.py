@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "gpu" / "fake"
-LIBRARIES = {"nvml.c": "libnvidia-ml.so.1", "cuda.c": "libcuda.so.1"}
+from tests.gpu.fake_libraries import compiled
 
 
 @pytest.fixture(scope="session")
 def fake_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc) to make the fake NVIDIA libraries with")
-    folder = tmp_path_factory.mktemp("fake-gpu")
-    for source, library in LIBRARIES.items():
-        command = [compiler, "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(folder / library), str(SOURCES / source)]
-        subprocess.run(command, check=True)
-    return folder
+    return compiled(tmp_path_factory.mktemp("fake-gpu"))
 
 
 @pytest.fixture
