@@ -49,8 +49,8 @@ class StepTrigger(BaseTrigger):
             async with access.backend(await access.aaccess(self.conn_id)) as backend:
                 archive = access.archive(flight.archive)
                 await archive.check()
-                tools = Tools(backend=backend, archive=archive, say=self.log.info)
-                result = await STEPS[self.step](tools, flight, self.arguments)
+                async with Tools(backend=backend, archive=archive, say=self.log.info) as tools:
+                    result = await STEPS[self.step](tools, flight, self.arguments)
         except RayflightError as error:
             yield TriggerEvent(outcomes.failure(error))  # type: ignore[no-untyped-call]
         else:

@@ -47,6 +47,7 @@ async def collect(tools: Tools, flight: Flight) -> Collected:
         bytes=sum(item.bytes for item in totals),
         missing=tuple(gap for item in totals for gap in item.missing)
         + tuple(gaps)
+        + tools.recorder.missing
         + (() if refs else ("no cluster is left to collect from",)),
         diagnosis=totals[-1].diagnosis if totals else {},
     )
@@ -68,7 +69,7 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     dump: dict[str, Any] = {}
     logs: tuple[LogFile, ...] = ()
     try:
-        snapshot = await tools.backend.observe(ref)
+        snapshot = await tools.observe(ref)
         missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps if gap.applies)
         await tools.archive.write_json(f"{folder}/snapshot.json", snapshot.to_dict())
         dump = dict(await tools.backend.dump(ref))

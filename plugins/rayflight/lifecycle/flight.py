@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from rayflight.archive import Archive
 from rayflight.backends.base import ClusterBackend, ClusterRef
 from rayflight.labels import Owner
+from rayflight.recorder import Recorder
+from rayflight.snapshot.model import Snapshot
 from rayflight.specs import ClusterSpec, JobSpec, TeardownPolicy
 
 
@@ -85,12 +87,36 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What a recipe works with: the backend, the flight's archive, where to say things, and the clock."""
+    """What a recipe works with: the backend, the flight's archive, where to say things, and the clock.
+
+    Enter it around a recipe: what the flight recorder has not written yet is written at the end.
+    """
 
     backend: ClusterBackend
     archive: Archive
     say: Say
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    recorder: Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "recorder", Recorder(self.archive, self.say))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.recorder.close()
+
+    async def observe(self, ref: ClusterRef, *, ray: bool = True) -> Snapshot:
+        """Everything now seen of this cluster; what changed since the last look is recorded."""
+        snapshot = await self.backend.observe(ref, ray=ray)
+        await self.recorder.record(recording(ref), snapshot)
+        return snapshot
+
+
+def recording(ref: ClusterRef) -> str:
+    """The archive's folder of that cluster: where its timeline stands."""
+    return f"attempt-{ref.owner.attempt if ref.owner else 0}/{ref.name}"
 
 
 async def current_cluster(tools: Tools, flight: Flight) -> ClusterRef | None:

@@ -176,7 +176,7 @@ class Follower:
             )
 
     async def _observe(self) -> Snapshot:
-        self.snapshot = await self.tools.backend.observe(self.ref)
+        self.snapshot = await self.tools.observe(self.ref)
         return self.snapshot
 
     async def _unreachable(self, error: ApiUnreachable) -> None:

@@ -79,12 +79,12 @@ async def _turn(tools: Tools, flight: Flight, ref: ClusterRef, voice: _Voice) ->
 
 async def _look(tools: Tools, ref: ClusterRef) -> Snapshot:
     """Kubernetes first: Ray is asked only when its pods could answer: waiting for capacity costs no requests."""
-    snapshot = await tools.backend.observe(ref, ray=False)
+    snapshot = await tools.observe(ref, ray=False)
     cluster = snapshot.cluster
     if cluster is None:
         return snapshot
     running = sum(1 for pod in snapshot.pods if pod.phase == "Running" and pod.deleting_since is None)
-    return await tools.backend.observe(ref) if running >= cluster.desired_pods else snapshot
+    return await tools.observe(ref) if running >= cluster.desired_pods else snapshot
 
 
 def _stop_if_gone(ref: ClusterRef, snapshot: Snapshot) -> None:

@@ -73,7 +73,7 @@ async def tear_down(tools: Tools, flight: Flight, *, failed: bool, deadline: dat
     refs = list(await tools.backend.find(flight.namespace, flight.owner.flight_selector()))
     held = HeldGpus()
     for ref in refs:
-        held.see(await tools.backend.observe(ref, ray=False), tools.now())
+        held.see(await tools.observe(ref, ray=False), tools.now())
     policy = flight.teardown_policy
     if refs and policy.keeps(failed=failed):
         return await _keep(tools, refs, policy, held)
@@ -112,7 +112,7 @@ async def _gone(tools: Tools, ref: ClusterRef, held: HeldGpus, deadline: datetim
     async for _ in tools.backend.changes(ref, at_least_every=_POLL):
         try:
             left = await tools.backend.remains(ref)
-            held.see(await tools.backend.observe(ref, ray=False), tools.now())
+            held.see(await tools.observe(ref, ray=False), tools.now())
         except ApiUnreachable as error:
             left = (f"unknown: {error}",)
         if not left:

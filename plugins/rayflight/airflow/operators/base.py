@@ -77,7 +77,8 @@ class FlightOperator(BaseOperator):
         async with access.backend(await access.aaccess(self.conn_id)) as backend:
             archive = access.archive(flight.archive)
             await archive.check()
-            return await recipe(Tools(backend=backend, archive=archive, say=self.log.info))
+            async with Tools(backend=backend, archive=archive, say=self.log.info) as tools:
+                return await recipe(tools)
 
     def run_step(
         self, step: str, flight: Flight, arguments: dict[str, Any], *, method: str, stop_on_kill: bool = False
