@@ -1,6 +1,6 @@
 """What a run leaves behind goes with one sweep; what a living run or a person needs stays. One story, told in order.
 
-All clusters stand side by side: they run no pod (no image can be pulled), so they cost the machine nothing.
+All clusters stand side by side without a running pod (suspended, or no image), so they cost the machine nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dev.airflow_process import wait_until
 from tests.kube.flights import Flights
 
 NO_IMAGE = "localhost:1/no-such-image:1"
-SLOW_IMAGE = "docker.io/slow/ray:1"  # the testbed's registry keeps it pulling for ten minutes
 YOUNG = timedelta(seconds=125)  # the janitor leaves a cluster alone for its first two minutes
 
 pytestmark = pytest.mark.full
@@ -45,11 +44,11 @@ class Fleet:
 def fleet(flights: Flights) -> Fleet:
     flights.client.wait_for_dag("kept_on_failure", 90)
     flown = Fleet(
-        forgotten=flights.take_off("never_torn_down", workers=0, image=SLOW_IMAGE),
-        timed_out=flights.take_off("timed_out", workers=0, image=SLOW_IMAGE),
+        forgotten=flights.take_off("never_torn_down"),
+        timed_out=flights.take_off("timed_out"),
         kept=flights.take_off("kept_on_failure", workers=0, image=NO_IMAGE),
         kept_a_day=flights.take_off("deleted_on_success", workers=0, image=NO_IMAGE),
-        alive=flights.take_off("kept_on_failure", workers=0, image=SLOW_IMAGE),
+        alive=flights.take_off("waiting"),
     )
     ends = {"forgotten": "success", "timed_out": "failed", "kept": "failed", "kept_a_day": "failed"}
     assert {name: flights.land(getattr(flown, name), 150) for name in ends} == ends

@@ -1,6 +1,6 @@
 """DAGs that leave their cluster behind, each in its own way. Only tests fly these.
 
-No pod of them needs to run: an image that cannot be pulled is a cluster, too, and costs the machine nothing.
+Most are suspended or cannot pull their image: a cluster without a running pod is one, too, and costs nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,20 @@ CLUSTER: dict[str, Any] = {
     "verify": False,
 }
 JOB = {"entrypoint": "{{ params.command }}"}
+SUSPENDED: dict[str, Any] = {
+    **CLUSTER,
+    "cluster": {"ray_version": "2.60.0", "image": "none", "groups": [{"name": "gpu"}], "extra": {"suspend": True}},
+}
 MANUAL: dict[str, Any] = {"params": PARAMS, "schedule": None, "catchup": False}
 
 with DAG("never_torn_down", **MANUAL):
-    CreateRayCluster(task_id="create", **CLUSTER)
+    CreateRayCluster(task_id="create", **SUSPENDED)
 
 with DAG("timed_out", dagrun_timeout=timedelta(seconds=15), **MANUAL):
-    training_run(job=JOB, **CLUSTER)
+    training_run(job=JOB, **SUSPENDED)
+
+with DAG("waiting", **MANUAL):
+    training_run(job=JOB, **SUSPENDED)
 
 with DAG("kept_on_failure", **MANUAL):
     training_run(job=JOB, teardown={"mode": "keep_on_failure", "keep_for": "2h"}, retries=0, **CLUSTER)
