@@ -10,6 +10,8 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Rayflight",
         "description": "Distributed GPU training on Ray and Kubernetes (KubeRay), from check to landing.",
         "extra-links": ["rayflight.airflow.links.RayDashboardLink", "rayflight.airflow.links.ArchiveLink"],
+        "notifications": ["rayflight.airflow.notifier.RayflightNotifier"],
+        "asset-uris": [{"schemes": ["rayflight"], "handler": None}],
         "cli": ["rayflight.airflow.cli.commands"],
         "config": {
             "rayflight": {
@@ -29,6 +31,14 @@ def get_provider_info() -> dict[str, Any]:
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "s3://aws_default@my-bucket/rayflight",
+                        "default": "",
+                    },
+                    "grafana_url": {
+                        "description": "URL of the Grafana dashboard in deploy/monitoring: alerts link to it with the "
+                        "run and its time.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "https://grafana.example/d/rayflight",
                         "default": "",
                     },
                 },

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rayflight.airflow.notifier import RayflightNotifier
     from rayflight.airflow.operators import (
         CollectRayLogs,
         CreateRayCluster,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "training_run": "rayflight.airflow.task_group",
+    "RayflightNotifier": "rayflight.airflow.notifier",
     "DiagnosisRetryPolicy": "rayflight.airflow.retry",
     "RayClusterReadySensor": "rayflight.airflow.sensors",
     "RayJobFinishedSensor": "rayflight.airflow.sensors",
@@ -47,6 +49,7 @@ __all__ = [
     "RayClusterGoneSensor",
     "RayClusterReadySensor",
     "RayJobFinishedSensor",
+    "RayflightNotifier",
     "SubmitRayJob",
     "SweepClusters",
     "VerifyRayCluster",

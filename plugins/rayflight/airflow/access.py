@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rayflight.backends.local_access import LocalAccess
     from rayflight.kube.access import KubeAccess
     from rayflight.labels import Owner
+    from rayflight.lifecycle.flight import Flight
 
     Access = KubeAccess | LocalAccess
 
@@ -145,9 +146,18 @@ def archive(url: str) -> Archive:
 
 def archive_url(base: str, owner: Owner) -> str:
     """Where one flight is kept: readable names, and a digest where the map index or odd characters would clash."""
-    parts = [_plain(owner.dag_id), _plain(owner.run_id), _plain(owner.group)]
-    name = "/".join(parts) + (f"/{owner.map_index}" if owner.map_index >= 0 else "")
-    return f"{base.rstrip('/')}/{name}"
+    name = _plain(owner.group) + (f"/{owner.map_index}" if owner.map_index >= 0 else "")
+    return f"{run_archive_url(base, owner.dag_id, owner.run_id)}/{name}"
+
+
+def run_archive_url(base: str, dag_id: str, run_id: str) -> str:
+    """Where all flights of one dag run are kept."""
+    return f"{base.rstrip('/')}/{_plain(dag_id)}/{_plain(run_id)}"
+
+
+def archive_base(flight: Flight) -> str:
+    """The base that the flight's archive was put below; what is kept over many runs stands there."""
+    return flight.archive.removesuffix(archive_url("", flight.owner))
 
 
 def _plain(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
 from airflow.sdk.configuration import conf
 
@@ -25,3 +27,18 @@ def home() -> Path:
     """Airflow's own folder on this machine."""
     configured = conf.get("core", "airflow_home", fallback="") or os.environ.get("AIRFLOW_HOME")
     return Path(configured or "~/airflow").expanduser()
+
+
+def base_url() -> str:
+    """Where people open this Airflow."""
+    return str(conf.get("api", "base_url", fallback="") or "http://localhost:8080").rstrip("/")
+
+
+def grafana_url(dag_id: str, run_id: str, *, start: datetime, end: datetime) -> str:
+    """The dashboard of deploy/monitoring for one run and its time; empty where none is configured."""
+    base = str(conf.get(SECTION, "grafana_url", fallback="")).rstrip("/")
+    if not base:
+        return ""
+    window = {"from": int(start.timestamp() * 1000), "to": int(end.timestamp() * 1000)}
+    query = {**window, "var-dag_id": dag_id, "var-run_id": run_id}
+    return f"{base}?{urlencode(query)}"

@@ -93,7 +93,7 @@ class Archive:
 
     def _at(self, name: str) -> ArchivePath:
         path = self.root
-        for part in name.split("/"):
+        for part in filter(None, name.split("/")):
             path = path / part
         return path
 
