@@ -96,7 +96,8 @@ class AirflowHome:
         ]
         return {
             "AIRFLOW_HOME": str(self.directory),
-            "PYTHONPATH": str(ROOT),  # makes include/ importable
+            # include/ becomes importable, and rayflight is this checkout's, whatever is installed.
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")]),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.settings.dag_folders[0]),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -88,7 +88,9 @@ class Bench:
             run = client.trigger("train_ddp", conf)
             state = client.wait_for_run(run, _LONGEST)
             if state != "success":
-                raise RuntimeError(f"run {run.run_id} ended {state}: {[(t.name, t.state) for t in client.tasks(run)]}")
+                failed = [task for task in client.tasks(run) if task.state == "failed"]
+                reasons = "\n".join(f"{task.name}: {client.failure(run, task)}" for task in failed)
+                raise RuntimeError(f"run {run.run_id} ended {state}:\n{reasons}")
             gone = watch.wait_gone(10)
         self._flight = client.xcom(run, f"{GROUP}.plan")
         trained = client.xcom(run, f"{GROUP}.train")
