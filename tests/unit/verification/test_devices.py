@@ -106,9 +106,13 @@ def test_a_warning_blocks_nothing():
 
 
 def test_what_the_driver_reserves_is_no_held_memory_and_an_idle_pcie_generation_no_fault():
-    probed = second(devices=[device("GPU-1", memory={"total_bytes": 80 * GIB, "free_bytes": 79.4 * GIB})])
+    probed = second(devices=[device("GPU-1", memory={"total_bytes": 80 * GIB, "free_bytes": 78 * GIB})])
     assert verdicts("gpu-memory-free", probed=probed) == ["passed"]
     assert verdicts("gpu-links", probed=probed) == ["passed"]
+
+
+def test_a_power_cap_alone_is_no_slowdown():
+    assert verdicts("gpu-throttled", probed=second(devices=[device("GPU-1", throttled_by=["power cap"])])) == ["passed"]
 
 
 def test_a_fact_that_needs_a_permission_is_not_checked_and_one_that_a_device_lacks_does_not_apply():
@@ -137,6 +141,7 @@ def test_the_product_must_be_the_one_that_was_selected(label, verdict):
         ({"copy": {**COPY, "capability": "12.0"}}, "failed", "compute capability 12.0"),
         ({"copy": {**COPY, "capability": "8.6"}}, "passed", ""),
         ({"copy": {**COPY, "capability": "12.0"}, "torch_archs": ["sm_80", "compute_90"]}, "passed", ""),
+        ({"copy": {**COPY, "capability": "8.0"}, "torch_archs": ["sm_86", "compute_90"]}, "failed", "capability 8.0"),
         ({"nvml": NVML, "torch_archs": ["strange"]}, "passed", ""),
     ],
 )
