@@ -64,12 +64,13 @@ class Submission:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
     """A log that can be collected: ``source`` is where it lives (pod and container, pod of a Ray node), ``name`` its
-    name in the archive.
+    name in the archive. ``missing`` says why it cannot be read, for a log that should be there: reading it raises.
     """
 
     source: str
     name: str
     size: int | None = None
+    missing: str = ""
 
 
 class RayJobs(Protocol):
@@ -120,6 +121,13 @@ class ClusterBackend(Protocol):
     async def preflight(self, spec: ClusterSpec, namespace: str) -> list[str]:
         """Ask everything that can be asked before anything is created: reachable, permitted, CRD known, referenced
         secrets and claims there. Returns warnings. Raises ApiUnreachable, TokenRefused, PermissionMissing, InvalidSpec.
+        """
+        ...
+
+    async def checkup(self) -> str:
+        """One sentence for the test of a connection: what is reached and what may be done there.
+
+        Raises ApiUnreachable, TokenRefused, PermissionMissing, InvalidSpec.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
@@ -43,15 +43,15 @@ async def dump(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -> dict
         "limitranges": (LIMIT_RANGES, ref.namespace, ""),
         "nodes": (NODES, None, ""),
     }
-    cluster, side, *lists = await asyncio.gather(
-        _cluster(client, ref), ray_answers(jobs), *(_items(client, *kind) for kind in kinds.values())
+    cluster, side, after, *lists = await asyncio.gather(
+        _cluster(client, ref), ray_answers(jobs), _aftermath(jobs), *(_items(client, *kind) for kind in kinds.values())
     )
     found = dict(zip(kinds, lists, strict=True))
     _only_ours(found, ref)
     raw = {"rayclusters": cluster, **found}
     return {
         **{f"{name}.json": masked(data) for name, data in raw.items()},
-        **{f"ray/{name}.json": masked(data) for name, data in side.items()},
+        **{f"ray/{name}.json": masked(data) for name, data in (side | after).items()},
     }
 
 
@@ -97,4 +97,16 @@ async def ray_answers(jobs: RayJobsClient) -> dict[str, Any]:
             raw = await jobs.raw_state()
     except (ApiError, TimeoutError) as error:
         return {"error": {"error": str(error) or f"no answer within {RAY_SECONDS:.0f} s"}}
+    return _said(raw)
+
+
+async def _aftermath(jobs: RayJobsClient) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(RAY_SECONDS):
+            return _said(await jobs.aftermath())
+    except (ApiError, TimeoutError) as error:
+        return {"train_runs": {"error": str(error) or f"no answer within {RAY_SECONDS:.0f} s"}}
+
+
+def _said(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {"error": data.why} if isinstance(data, Gap) else data for name, data in raw.items()}

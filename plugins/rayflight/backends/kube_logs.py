@@ -14,11 +14,11 @@ from urllib.parse import unquote
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.backends.kube_ray import GetToken, TokenTransport, agent
 from rayflight.backends.kube_topics import CLUSTER_LABEL
-from rayflight.backends.log_choice import head_and_tail, is_worth_keeping, rank
+from rayflight.backends.log_choice import cut_mark, head_and_tail, is_worth_keeping, rank
 from rayflight.errors import ApiError, ApiUnreachable
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import PODS
-from rayflight.rayjobs.agent import read_range
+from rayflight.rayjobs.agent import read_part, read_range
 from rayflight.rayjobs.refusals import refusal
 from rayflight.rayjobs.transport import Transport
 
@@ -50,31 +50,49 @@ class KubeLogs:
 
     async def read(self, log: LogFile, limit: int) -> AsyncIterator[bytes]:
         """At most ``limit`` bytes and a mark: head and tail are kept, for causes stand at both ends."""
+        if log.missing:
+            raise ApiError("Cannot read the log", which=log.name, why=log.missing)
         kind, pod, *rest = log.source.split("/")
-        blocks = self._file(pod, log.name.partition("/")[2]) if kind == "ray" else self._container(pod, rest)
-        async for block in head_and_tail(blocks, limit):
+        name = log.name.partition("/")[2]
+        bounded = self._file(pod, name, limit) if kind == "ray" else head_and_tail(self._container(pod, rest), limit)
+        async for block in bounded:
             yield block
 
     def _container(self, pod: str, rest: Sequence[str]) -> AsyncGenerator[bytes]:
         return self._client.logs(pod, self._ref.namespace, rest[0], previous=len(rest) > 1)
 
-    async def _file(self, pod: str, name: str) -> AsyncGenerator[bytes]:
-        offset = 0
-        while block := await read_range(self.agent(pod), name, offset, _BLOCK):
+    async def _file(self, pod: str, name: str, limit: int) -> AsyncGenerator[bytes]:
+        """Head and tail by byte range: what lies between is not even sent."""
+        half = limit // 2
+        first, total = await read_part(self.agent(pod), name, 0, min(_BLOCK, half))
+        yield first
+        if total is None or total <= len(first):
+            return
+        head, tail = (half, total - half) if total > limit else (total, total)
+        async for block in self._between(pod, name, len(first), head):
             yield block
-            offset += len(block)
-            if len(block) < _BLOCK:
-                return
+        if tail > head:
+            yield cut_mark(tail - head)
+        async for block in self._between(pod, name, tail, total):
+            yield block
+
+    async def _between(self, pod: str, name: str, start: int, end: int) -> AsyncGenerator[bytes]:
+        while start < end and (block := await read_range(self.agent(pod), name, start, min(_BLOCK, end - start))):
+            yield block
+            start += len(block)
 
     async def _files(self, pod: JsonObject) -> Sequence[LogFile]:
-        """Ray's log files in that pod; none where its agent does not answer (any more)."""
+        """Ray's log files in that pod, and what of them cannot be had."""
         name = pod["metadata"]["name"]
         try:
             folders = await asyncio.gather(*(self._index(name, folder) for folder in ("", *_FOLDERS)))
-        except ApiError:
-            return []
+        except ApiError as error:
+            return [LogFile(source=f"ray/{name}", name=f"{name}/ray", missing=f"Ray's log files: {error}")]
         worth = sorted((file for folder in folders for file in folder if is_worth_keeping(file)), key=rank)
-        return [LogFile(source=f"ray/{name}", name=f"{name}/{file}") for file in worth[:_FILES_PER_POD]]
+        found = [LogFile(source=f"ray/{name}", name=f"{name}/{file}") for file in worth[:_FILES_PER_POD]]
+        left = worth[_FILES_PER_POD:]
+        why = f"{len(left)} more files were left out, the last of them {left[-1]}" if left else ""
+        return [*found, *([LogFile(source=f"ray/{name}", name=f"{name}/more", missing=why)] if left else [])]
 
     async def _index(self, pod: str, folder: str) -> Sequence[str]:
         answer = await self.agent(pod).request("GET", f"/logs/{folder}", timeout=10.0)

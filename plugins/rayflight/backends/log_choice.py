@@ -27,6 +27,11 @@ def is_worth_keeping(file: str) -> bool:
     return rank(file) < len(_WORTH)
 
 
+def cut_mark(left_out: int) -> bytes:
+    """What stands where so many bytes were cut out."""
+    return f"\n... {left_out} bytes left out ...\n".encode()
+
+
 async def head_and_tail(blocks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """The first and the last half of ``limit`` bytes of a longer stream, with a mark between; a shorter one whole."""
     half = limit // 2
@@ -41,6 +46,6 @@ async def head_and_tail(blocks: AsyncIterator[bytes], limit: int) -> AsyncIterat
             del tail[: len(tail) - half]
     cut = max(0, seen - limit)
     if cut:
-        yield f"\n... {cut} bytes left out ...\n".encode()
+        yield cut_mark(cut)
         del tail[: max(0, len(tail) - half)]
     yield bytes(tail)

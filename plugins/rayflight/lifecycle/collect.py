@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,11 +12,13 @@ from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.diagnosis import diagnose, report
 from rayflight.errors import RayflightError
 from rayflight.lifecycle.driver_log import DriverLog
-from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.lifecycle.submission import NUMBER
+from rayflight.recorder import POD
 from rayflight.snapshot.model import Snapshot
 
 _PARALLEL = 8  # logs at a time
+_NAMED = 20  # lost pods that are named one by one
 _LOG_BYTES = 8 * 1024 * 1024  # per log; head and tail are kept
 _SECONDS = 30.0  # for all logs together
 
@@ -78,6 +81,8 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
         missing.append(f"cluster {ref}: {error}")
     for name, data in dump.items():
         await tools.archive.write_json(f"{folder}/objects/{name}", data)
+    missing.extend(f"{name}: {why}" for name, why in _unread(dump) if not any(why in told for told in missing))
+    missing.extend(await _lost_pods(tools, ref))
     sizes = await _logs(tools, ref, logs, folder, missing)
     found = diagnose(snapshot) if snapshot else None
     diagnosis = found.to_dict() if found else {}
@@ -91,6 +96,23 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
         missing=tuple(missing),
         diagnosis=diagnosis,
     )
+
+
+def _unread(dump: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, data in dump.items():
+        if isinstance(data, Mapping) and isinstance(data.get("error"), str):
+            yield name, data["error"]
+
+
+async def _lost_pods(tools: Tools, ref: ClusterRef) -> list[str]:
+    """Whose logs nobody can read any more; when and in which state it went is on the timeline, too."""
+    gone = {
+        change.key.name: f"logs of pod {change.key.name}: it was gone at {change.when} (was {change.before})"
+        for change in await tools.recorder.publish(recording(ref))
+        if change.key.kind == POD and not change.key.aspect and change.after is None
+    }
+    more = [f"logs of {len(gone) - _NAMED} more pods that are gone"] if len(gone) > _NAMED else []
+    return [*list(gone.values())[:_NAMED], *more]
 
 
 async def _logs(tools: Tools, ref: ClusterRef, logs: tuple[LogFile, ...], folder: str, missing: list[str]) -> list[int]:

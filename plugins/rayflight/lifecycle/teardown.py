@@ -10,7 +10,7 @@ from typing import Any
 from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, TeardownIncomplete
 from rayflight.labels import KEEP_UNTIL
-from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.snapshot.model import Pod, Snapshot
 from rayflight.specs import TeardownPolicy
 
@@ -82,6 +82,7 @@ async def tear_down(tools: Tools, flight: Flight, *, failed: bool, deadline: dat
         await tools.backend.delete(ref)
     for ref in refs:
         await _gone(tools, ref, held, deadline)
+        await tools.recorder.publish(recording(ref))
     landing = Landing(
         clusters=tuple(str(ref) for ref in refs),
         gpu_seconds=round(held.seconds(tools.now()), 1),

@@ -35,6 +35,10 @@ _PIECES = {
     "placement_groups": ("/api/v0/placement_groups", _ALL),
     "cluster_status": ("/api/cluster_status", {"format": "1"}),
 }
+_AFTERMATH = {  # what vanishes with the head and only a person wants to see
+    "train_runs": ("/api/train/v2/runs/v1", None),
+    "actors": ("/api/v0/actors", {"detail": "1", "limit": "1000"}),
+}
 _T = TypeVar("_T")
 _EXISTS = re.compile(r"submission_id .* already exists", re.IGNORECASE)
 
@@ -86,6 +90,11 @@ class RayJobsClient:
         version = await self._json("/api/version", "Cannot read Ray's version")
         answers = await asyncio.gather(self._health(), *(self._piece(name, *ask) for name, ask in _PIECES.items()))
         return {"version": version, **dict(zip(("gcs_healthz", *_PIECES), answers, strict=True))}
+
+    async def aftermath(self) -> dict[str, Any]:
+        """Ray Train's runs and the actors with their causes of death, by name; a Gap where one could not be read."""
+        answers = await asyncio.gather(*(self._piece(name, *ask) for name, ask in _AFTERMATH.items()))
+        return dict(zip(_AFTERMATH, answers, strict=True))
 
     async def get(self, submission_id: str) -> Job | None:
         """The submission, or None when Ray itself says that it does not know it."""

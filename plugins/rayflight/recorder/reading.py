@@ -31,6 +31,17 @@ async def timeline(archive: Archive, folder: str) -> list[Change]:
     return in_order(change for part in parts for change in parse(part))
 
 
+def plain(found: Iterable[Change]) -> str:
+    """The timeline as people read it: one line per change, in UTC, the layer before the words."""
+    lines, day = list[str](), ""
+    for change in found:
+        if change.when[:10] != day:
+            day = change.when[:10]
+            lines.append(f"{day} (UTC)")
+        lines.append(f"{change.when[11:23]}  {change.key.layer:<10}  {' '.join(change.text.split())}")
+    return "\n".join(lines) + "\n"
+
+
 def parse(segment: bytes) -> Iterator[Change]:
     """The whole lines of a segment; the cut end of a killed writer is no line."""
     for line in segment.splitlines():

@@ -16,10 +16,11 @@ from typing import Any
 
 from rayflight.archive import Archive
 from rayflight.recorder.change import Change
-from rayflight.recorder.reading import FOLDER, SEGMENT, timeline
+from rayflight.recorder.reading import FOLDER, SEGMENT, plain, timeline
 from rayflight.recorder.tape import Tape
 from rayflight.snapshot.model import Snapshot
 
+PLAIN = "timeline.txt"
 _STATES = ("state-0.json", "state-1.json")
 _CHECKPOINT = 10.0  # seconds between checkpoints while things change
 _IDLE = 40.0  # the same while nothing changes: less than what counts as a gap
@@ -80,6 +81,17 @@ class Recorder:
     async def timeline(self, folder: str) -> list[Change]:
         """What is recorded of that cluster."""
         return await timeline(self._archive, folder)
+
+    async def publish(self, folder: str) -> list[Change]:
+        """Write what is left, and the timeline so far as text for people."""
+        await self.close()
+        try:
+            found = await timeline(self._archive, folder)
+            await self._archive.write(f"{folder}/{PLAIN}", plain(found).encode())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._trouble(folder, error)
+            return []
+        return found
 
     async def _reel(self, folder: str) -> _Reel:
         async with self._loading:

@@ -11,8 +11,10 @@ from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.backends.kube_logs import KubeLogs
 from rayflight.backends.kube_tails import LogTails
 from rayflight.backends.log_choice import head_and_tail
+from rayflight.errors import ApiError
 from rayflight.kube.client import KubeClient
 from rayflight.masking import masked
+from rayflight.rayjobs.transport import Response
 from tests.unit.kube.fake_kube import FakeKube, status
 
 NS = "/api/v1/namespaces/ns"
@@ -65,7 +67,42 @@ async def test_a_pod_whose_agent_is_silent_still_has_its_container_logs(logs: Ku
     for folder in ("", "jobs/", "train/"):
         refused = status(503, "error trying to reach service: connection refused", "ServiceUnavailable")
         kube.script("GET", f"{NS}/pods/p:52365/proxy/logs/{folder}", refused, 503)
-    assert [log.name for log in await logs.list()] == ["p/ray-head.log"]
+    container, silent = await logs.list()
+    assert container.name == "p/ray-head.log"
+    assert "connection refused" in silent.missing
+    with pytest.raises(ApiError, match=r"Ray's log files: .*connection refused"):
+        await anext(logs.read(silent, 100))
+
+
+async def test_a_pod_with_very_many_files_says_how_many_were_left_out(logs: KubeLogs, kube: FakeKube):
+    pod = a_pod(phase="Running")
+    kube.script("GET", f"{NS}/pods", {"metadata": {"resourceVersion": "1"}, "items": [pod]})
+    agent = f"{NS}/pods/p:52365/proxy/logs"
+    kube.script("GET", f"{agent}/", b"".join(b'<a href="/logs/worker-%d.err">' % number for number in range(100)))
+    kube.script("GET", f"{agent}/jobs/", b"")
+    kube.script("GET", f"{agent}/train/", b"")
+    *found, left = await logs.list()
+    assert len(found) == 60
+    assert left.missing.startswith("40 more files were left out")
+
+
+@pytest.mark.parametrize("size", [10, 100, 101, 5000])
+async def test_of_a_long_file_only_head_and_tail_are_sent(logs: KubeLogs, size: int):
+    data = bytes(number % 251 for number in range(size))
+    sent: list[int] = []
+
+    class Agent:
+        async def request(self, method: str, path: str, *, headers: dict[str, str], timeout: float) -> Response:
+            start, end = (int(number) for number in headers["Range"].removeprefix("bytes=").split("-"))
+            body = data[start : end + 1]
+            sent.append(len(body))
+            return Response(status=206, headers={"content-range": f"bytes {start}-{end}/{size}"}, body=body)
+
+    logs._agents["p"] = Agent()  # type: ignore[assignment]
+    found = b"".join([block async for block in logs.read(LogFile(source="ray/p", name="p/raylet.out"), 100)])
+    cut = f"\n... {size - 100} bytes left out ...\n".encode()
+    assert found == (data if size <= 100 else data[:50] + cut + data[-50:])
+    assert sum(sent) <= 100
 
 
 async def test_a_container_that_waits_has_no_log_but_its_previous_one(logs: KubeLogs, kube: FakeKube):
