@@ -46,8 +46,9 @@ async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: dat
     job = await _ended(tools, ref, api, job, deadline)
     log = (await api.read_driver_log(job, 0, _LOG_BYTES)).decode(errors="replace") if job else ""
     snapshot = await _settled(tools, ref)
-    checks = verify_all(flight.cluster_spec, snapshot, probe_result(log), probe_log=log[-2000:])
-    await _keep(tools, flight, ref, checks)
+    result = probe_result(log)
+    checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:])
+    await _keep(tools, flight, ref, checks, result)
     for check in checks:
         if check.verdict == Verdict.WARNED:
             tools.say("Warning: %s: %s: %s. Next: %s", check.id, check.subject, check.observed, check.next_step)
@@ -125,15 +126,18 @@ async def _settled(tools: Tools, ref: ClusterRef) -> Snapshot:
     """The picture once Kubernetes, too, calls every pod Ready, or after a grace."""
     until = tools.now() + _PODS_READY
     async for _ in tools.backend.changes(ref, at_least_every=_POLL):
-        snapshot = await tools.backend.observe(ref)
+        snapshot = await tools.observe(ref)
         pods = [pod for pod in snapshot.pods if pod.deleting_since is None]
         if (pods and all(pod.ready for pod in pods)) or tools.now() >= until:
             return snapshot
     raise AssertionError("changes() never ends")
 
 
-async def _keep(tools: Tools, flight: Flight, ref: ClusterRef, checks: tuple[Check, ...]) -> None:
+async def _keep(
+    tools: Tools, flight: Flight, ref: ClusterRef, checks: tuple[Check, ...], result: Mapping[str, Any] | None
+) -> None:
+    """The matrix, and what it was judged by: figures are compared over time."""
     await tools.archive.write_json(
         f"{flight.folder}/{ref.name}/verification.json",
-        {"cluster": ref.to_dict(), "checks": [asdict(check) for check in checks]},
+        {"cluster": ref.to_dict(), "checks": [asdict(check) for check in checks], "probe": result},
     )

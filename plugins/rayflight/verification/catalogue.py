@@ -236,8 +236,8 @@ JOB = (
     ),
     Meaning(
         "disk-room", 4,
-        "The disk under Ray's session folder is less than 95 % full.",
-        "Above that Ray spills nothing more, and object creation fails.",
+        "The disk under Ray's session folder is less than 95 % full. A warning.",
+        "Above that Ray spills nothing more: object creation fails as soon as the store is full.",
         "Free and total bytes of that file system, inside the pod.",
         "Free the node's disk, or give the pods an ephemeral-storage request or a volume.",
     ),

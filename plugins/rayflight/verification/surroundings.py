@@ -22,7 +22,8 @@ def surrounding_rows(probed: Probed) -> Iterator[Check]:
     yield _each("head-reachable", "the head by its name", ranks, "head", _head, "name and GCS port answer in every pod",
                 "look at CoreDNS, the pod's DNS policy and the NetworkPolicies of the namespace")  # fmt: skip
     yield _each("disk-room", "disk under Ray's session folder", ranks, "disk", _disk, "less than 95 % used",
-                "free the node's disk, or give the pods an ephemeral-storage request or a volume")  # fmt: skip
+                "free the node's disk, or give the pods an ephemeral-storage request or a volume",
+                forbids=False)  # fmt: skip
     yield _each("shared-memory-written", "shared memory", ranks, "shared_memory", _written,
                 "what is written is read back", "see the pod's /dev/shm: its size, and who fills it")  # fmt: skip
     yield _clocks(ranks)
@@ -36,6 +37,8 @@ def _each(
     judge: Callable[[Answers], tuple[str, str]],
     expected: str,
     next_step: str,
+    *,
+    forbids: bool = True,
 ) -> Check:
     """``judge`` gives (what is wrong, what is to be told when nothing is)."""
     seen = [(rank, *judge(rank[key])) for rank in ranks if rank.get(key)]
@@ -43,7 +46,8 @@ def _each(
     facts = facts_of(wrong[0][0]) if wrong else {}
     row = Row(id=name, level=4, subject=subject, expected=expected, next_step=next_step, facts=facts)
     if wrong:
-        return row.failed("; ".join(f"{rank_named(rank)}: {fault}" for rank, fault in wrong))
+        text = "; ".join(f"{rank_named(rank)}: {fault}" for rank, fault in wrong)
+        return row.failed(text) if forbids else row.warned(text)
     silent = [rank_named(rank) for rank in ranks if not rank.get(key)]
     if silent or not seen:
         return row.unknown(f"not told by {', '.join(silent) or 'any rank'}")
