@@ -130,6 +130,9 @@ class World:
     async def preflight(self, spec: ClusterSpec, namespace: str) -> list[str]:
         return []
 
+    async def checkup(self) -> str:
+        return "All is well."
+
     async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
         for ref in self.clusters:
             if ref.owner == owner:

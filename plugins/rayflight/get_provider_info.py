@@ -2,6 +2,56 @@
 
 from typing import Any
 
+_TEXT = ["string", "null"]
+
+
+def _field(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": _TEXT, **schema}}
+
+
+# In the order of the form. What each means stands in docs/connections.md, too; a test keeps both equal.
+_FIELDS = {
+    "backend": _field(
+        "Where clusters live",
+        "kubernetes: KubeRay; local: processes of this machine",
+        type="string",
+        enum=["kubernetes", "local"],
+        default="kubernetes",
+    ),
+    "kubernetes_conn_id": _field(
+        "Kubernetes connection", "id of a Kubernetes connection whose access is used; the fields below stand on it"
+    ),
+    "kube_config_path": _field("Kubeconfig (path)", "path of a kubeconfig on every worker and triggerer"),
+    "kube_config": _field("Kubeconfig (content)", "the kubeconfig itself, as JSON", format="password"),
+    "in_cluster": _field("In cluster", "use the service account of Airflow's pods", type=["boolean", "null"]),
+    "cluster_context": _field("Context", "context of the kubeconfig"),
+    "token": _field(
+        "Token", "bearer token that proves who asks, instead of the user of the kubeconfig", format="password"
+    ),
+    "namespace": _field("Namespace", "namespace where nothing else is said (default `default`)"),
+    "allowed_namespaces": _field(
+        "Allowed namespaces", "names separated by commas: no parameter of a trigger form reaches another namespace"
+    ),
+    "dashboard": _field(
+        "Ray dashboard",
+        "proxy: through the API server's service proxy; direct: by cluster DNS",
+        type="string",
+        enum=["proxy", "direct"],
+        default="proxy",
+    ),
+    "archive": _field(
+        "Archive", "URL below which runs of this connection keep their archive, instead of `[rayflight] archive`"
+    ),
+    "folder": _field("Folder (local)", "records of local clusters (default `$AIRFLOW_HOME/rayflight-local`)"),
+    "network": _field(
+        "Network (local)",
+        "fenced: loopback only where the system allows it; host: reaches the world, guarded by Ray's token",
+        type="string",
+        enum=["fenced", "host"],
+        default="fenced",
+    ),
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """Return the provider description in the form of Airflow's provider_info schema."""
@@ -12,6 +62,19 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": ["rayflight.airflow.links.RayDashboardLink", "rayflight.airflow.links.ArchiveLink"],
         "notifications": ["rayflight.airflow.notifier.RayflightNotifier"],
         "asset-uris": [{"schemes": ["rayflight"], "handler": None}],
+        "connection-types": [
+            {
+                "connection-type": "rayflight",
+                "hook-class-name": "rayflight.airflow.hook.RayflightHook",
+                "hook-name": "Rayflight",
+                "conn-fields": _FIELDS,
+                "ui-field-behaviour": {
+                    "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],
+                    "relabeling": {},
+                    "placeholders": {"namespace": "default", "archive": "s3://aws_default@bucket/rayflight"},
+                },
+            }
+        ],
         "cli": ["rayflight.airflow.cli.commands"],
         "config": {
             "rayflight": {

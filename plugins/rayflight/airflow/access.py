@@ -1,8 +1,9 @@
 """From an Airflow connection to a backend, and from a flight to its archive. Resolved once per task or trigger.
 
 Both Airflow's own ``kubernetes`` connections and ``rayflight`` connections are understood: the same extras (in_cluster,
-kube_config_path, kube_config, cluster_context, namespace), and two of Rayflight's: allowed_namespaces and dashboard.
-With the extra ``{"backend": "local"}`` clusters are processes of this machine (extras folder, ray, network).
+kube_config_path, kube_config, cluster_context, namespace), and Rayflight's own: kubernetes_conn_id (a connection whose
+extras these stand on), token, allowed_namespaces, dashboard and archive. With the extra ``{"backend": "local"}`` clusters
+are processes of this machine (extras folder, ray, network).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from rayflight.airflow import settings
+from rayflight.airflow import forms, settings
 from rayflight.errors import InvalidSpec
 from rayflight.labels import digest
 
@@ -29,42 +30,74 @@ if TYPE_CHECKING:
     Access = KubeAccess | LocalAccess
 
 DEFAULT_CONNECTION = "kubernetes_default"
+NAMED = "kubernetes_conn_id"
+_CREDENTIALS = {"kube_config_path", "kube_config", "in_cluster", "cluster_context"}
 _PREFIX = "extra__kubernetes__"  # old connections carry their extras under this prefix
 
 
 def access(conn_id: str) -> Access:
     """Resolve in a task process. Raises InvalidSpec for a connection that is named but not there."""
-    try:
-        connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        return _without(conn_id)
-    return from_extras(conn_id, connection.extra_dejson)
+    return from_extras(conn_id, extras(conn_id))
+
+
+def extras(conn_id: str) -> dict[str, Any]:
+    """What a connection says, on top of what the connection says that it names. Raises InvalidSpec."""
+    own = _own(conn_id)
+    named = own.get(NAMED)
+    return own if named is None else _on_top(conn_id, own, _own(str(named)))
 
 
 async def aaccess(conn_id: str) -> Access:
     """Resolve on the triggerer's event loop, where the synchronous way would block it."""
+    own = await _aown(conn_id)
+    named = own.get(NAMED)
+    return from_extras(conn_id, own if named is None else _on_top(conn_id, own, await _aown(str(named))))
+
+
+def _own(conn_id: str) -> dict[str, Any]:
     try:
-        connection = await BaseHook.aget_connection(conn_id)
+        return _given(BaseHook.get_connection(conn_id).extra_dejson)
     except AirflowNotFoundException:
         return _without(conn_id)
-    return from_extras(conn_id, connection.extra_dejson)
 
 
-def _without(conn_id: str) -> Access:
+async def _aown(conn_id: str) -> dict[str, Any]:
+    try:
+        return _given((await BaseHook.aget_connection(conn_id)).extra_dejson)
+    except AirflowNotFoundException:
+        return _without(conn_id)
+
+
+def _given(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """A form stores empty fields, too."""
+    return {key.removeprefix(_PREFIX): value for key, value in extras.items() if value not in (None, "")}
+
+
+def _on_top(conn_id: str, own: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """A switch that is off in the form says nothing: it must not switch off what the named connection says."""
+    own = {key: value for key, value in own.items() if value is not False}
+    twice = sorted(set(own) & _CREDENTIALS)
+    if twice:
+        why = f"{NAMED} and {', '.join(twice)} are both set"
+        raise _unusable(conn_id, why, "keep one of them")
+    return {**named, **own}
+
+
+def _without(conn_id: str) -> dict[str, Any]:
     """As KubernetesHook does: in-cluster credentials or the default kubeconfig serve for its default connection."""
     if conn_id == DEFAULT_CONNECTION:
-        return from_extras(conn_id, {})
+        return {}
     raise InvalidSpec(
         "Connection not found",
         which=repr(conn_id),
         why="Airflow has no connection of this id",
-        next_step="create it (type Kubernetes), or name another with conn_id=",
+        next_step="create it (type Rayflight or Kubernetes), or name another with conn_id=",
     ) from None
 
 
 def from_extras(conn_id: str, extras: Mapping[str, Any]) -> Access:
     """Pure: a connection's extras as the access of a backend. Raises InvalidSpec on contradictions."""
-    values = {key.removeprefix(_PREFIX): value for key, value in extras.items() if value not in (None, "")}
+    values = _given(extras)
     kind = values.get("backend", "kubernetes")
     try:
         if kind not in _KINDS:
@@ -83,12 +116,13 @@ def _kubernetes(values: Mapping[str, Any]) -> Access:
     return KubeAccess(
         kubeconfig=values.get("kube_config_path"),
         inline=_inline(values.get("kube_config")),
-        in_cluster=bool(values.get("in_cluster", False)),
+        in_cluster=forms.truth(values.get("in_cluster", False), field="in_cluster"),
         context=values.get("cluster_context"),
         namespace=values.get("namespace") or "default",
         allowed_namespaces=tuple(allowed.replace(",", " ").split() if isinstance(allowed, str) else allowed),
         dashboard=values.get("dashboard", "proxy"),
-        verify=not values.get("disable_verify_ssl", False),
+        verify=not forms.truth(values.get("disable_verify_ssl", False), field="disable_verify_ssl"),
+        token=values.get("token"),
     )
 
 

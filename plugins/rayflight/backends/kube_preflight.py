@@ -77,7 +77,7 @@ class Preflight:
         self._access.allowed(namespace)
         await self._client.version()
         await asyncio.gather(self._namespace(namespace), self._operator())
-        warnings = await self._rights(spec, namespace)
+        warnings = await self._rights(namespace, token=spec.auth == "token")
         missing, unknown = await self._references(references(_trial_manifest(spec, namespace)), namespace)
         if missing:
             raise InvalidSpec(
@@ -87,6 +87,19 @@ class Preflight:
                 next_step="create what is missing, or correct its name in the spec",
             )
         return [*warnings, *unknown, *await self._trial(spec, namespace)]
+
+    async def checkup(self, namespace: str) -> str:
+        """One sentence about what was reached and what may be done there. Raises what ``ask`` raises."""
+        self._access.allowed(namespace)
+        version = await self._client.version()
+        await asyncio.gather(self._namespace(namespace), self._operator())
+        dimmed = await self._rights(namespace, token=False)
+        may = "all rights" if not dimmed else f"all rights that a flight needs, but {'; '.join(dimmed)}"
+        way = "through the API server" if self._access.dashboard == "proxy" else "by cluster DNS"
+        return (
+            f"Kubernetes {version} at {self._client.server} serves {RAYCLUSTERS.group}/{RAYCLUSTERS.version} (KubeRay), "
+            f"Ray is reached {way}, and in namespace {namespace} there are {may}."
+        )
 
     async def _namespace(self, namespace: str) -> None:
         try:
@@ -107,8 +120,8 @@ class Preflight:
                 next_step="install KubeRay 1.5 or later with its CRDs",
             )
 
-    async def _rights(self, spec: ClusterSpec, namespace: str) -> list[str]:
-        asked = [(right, verb) for right in rights(self._access, token=spec.auth == "token") for verb in right.verbs]
+    async def _rights(self, namespace: str, *, token: bool) -> list[str]:
+        asked = [(right, verb) for right in rights(self._access, token=token) for verb in right.verbs]
         answers = await asyncio.gather(
             *(self._client.may(verb, right.resource, namespace, right.subresource) for right, verb in asked)
         )

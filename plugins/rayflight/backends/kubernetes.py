@@ -63,6 +63,10 @@ class KubernetesBackend:
         """Ask everything that can be asked before anything is created."""
         return await Preflight(self._client, self._access).ask(spec, namespace)
 
+    async def checkup(self) -> str:
+        """What is reached, and what may be done in the connection's own namespace."""
+        return await Preflight(self._client, self._access).checkup(self._access.allowed())
+
     async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
         """Create the cluster, or adopt the one that this same attempt made from the same spec."""
         return await Creator(self._client).create(spec, owner, self._access.allowed(namespace))

@@ -80,6 +80,17 @@ class LocalBackend:
         self._access.allowed(namespace)
         return await asyncio.to_thread(self._preflight, spec)
 
+    async def checkup(self) -> str:
+        """Ray is there, and how its clusters are kept apart from the world."""
+        namespace = self._access.allowed()
+        await asyncio.to_thread(local_keeping.require_ray, self._access)
+        open_ = await asyncio.to_thread(local_keeping.why_not_fenced, self._access)
+        kept = f"open to this machine's network ({open_}), guarded by a token" if open_ else "on loopback only"
+        return (
+            f"{self._access.ray} starts clusters as processes of this machine, {kept}, "
+            f"recorded in {self._access.folder} (namespace {namespace})."
+        )
+
     def _preflight(self, spec: ClusterSpec) -> list[str]:
         local_keeping.require_ray(self._access)
         wanted = spec.gpus and not spec.simulated

@@ -23,6 +23,7 @@ class KubeAccess:
     """Where the credentials are (at most one of ``kubeconfig``, ``inline``, ``in_cluster``) and what they are for.
 
     With none of the three, the default kubeconfig is taken, and the pod's service account where there is none.
+    ``token`` proves who asks instead of the user that is named there.
     ``dashboard`` says how Ray's dashboard is reached: through the API server's service proxy, or by cluster DNS.
     """
 
@@ -34,6 +35,7 @@ class KubeAccess:
     allowed_namespaces: tuple[str, ...] = ()
     dashboard: Dashboard = "proxy"
     verify: bool = True
+    token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         given = [name for name in ("kubeconfig", "inline", "in_cluster") if getattr(self, name)]
@@ -54,7 +56,7 @@ class KubeAccess:
     def key(self) -> str:
         """Equal for accesses that may share one client and one set of watches."""
         inline = json.dumps(self.inline, sort_keys=True, default=str) if self.inline else ""
-        return digest(self.kubeconfig, inline, self.in_cluster, self.context, self.verify, length=32)
+        return digest(self.kubeconfig, inline, self.in_cluster, self.context, self.verify, self.token or "", length=32)
 
     def allowed(self, namespace: str | None = None) -> str:
         """The namespace to use (the default one for None). Raises InvalidSpec where this access does not allow it."""

@@ -94,6 +94,7 @@ async def _from_config(access: KubeAccess, config: Mapping[str, Any], base: Path
     chosen = _named(config, "contexts", str(context), "context")
     cluster = _named(config, "clusters", str(chosen.get("cluster")), "cluster")
     user = _named(config, "users", str(chosen.get("user")), "user") if chosen.get("user") else {}
+    user = {"token": access.token} if access.token else user
     if not cluster.get("server"):
         which = f"cluster {chosen.get('cluster')!r}"
         raise InvalidSpec("Incomplete kubeconfig", which=which, why="it names no server", next_step=_REPAIR)
@@ -199,7 +200,7 @@ def _in_cluster(access: KubeAccess) -> Endpoint:
     cluster = {"server": f"https://{f'[{host}]' if ':' in host else host}:{port}", "certificate-authority": "ca.crt"}
     return Endpoint(
         server=cluster["server"],
-        credentials=FileToken(_POD_SECRETS / "token"),
+        credentials=FixedCredentials(access.token) if access.token else FileToken(_POD_SECRETS / "token"),
         tls=_tls(access, cluster, {}, _POD_SECRETS),
     )
 

@@ -110,7 +110,7 @@ class PlanFlight(FlightOperator):
             job=job.to_dict() if job else None,
             teardown=TeardownPolicy.parse(self.teardown, which=f"teardown of task {self.task_id}").to_dict(),
             verify=forms.truth(self.verify, field="verify"),
-            archive=access.archive_url(self.archive or settings.archive_base(), owner),
+            archive=access.archive_url(self.archive or self._connections_archive() or settings.archive_base(), owner),
             at_once=at_once,
             interval=Interval(
                 logical_date=_time(dag_run.logical_date),
@@ -118,6 +118,11 @@ class PlanFlight(FlightOperator):
                 end=_time(dag_run.data_interval_end),
             ),
         )
+
+    def _connections_archive(self) -> str | None:
+        """A team's connection can name the team's archive."""
+        named = access.extras(self.conn_id).get("archive")
+        return None if named is None else str(named)
 
 
 def as_xcom(flight: Flight) -> dict[str, Any]:
