@@ -9,6 +9,7 @@ import pytest
 
 from rayflight.probe.child import held
 from rayflight.rayjobs.client import RayJobsClient
+from rayflight.verification.probed import Probed
 from tests.gpu.fake_libraries import compiled
 from tests.ray.test_real_probe import fly
 
@@ -46,6 +47,8 @@ async def test_the_driver_is_asked_and_its_memory_is_as_before(jobs: RayJobsClie
         assert [device["uuid"] for device in rank["devices"]] == [uuid(0), uuid(1)]
         assert (rank["nvml"]["ok"], rank["nvml"]["driver"]) == (True, "550.54.15")
         assert (rank["copy"]["ok"], rank["copy"]["capability"]) == (True, "8.0")
+    read = Probed.read(result)
+    assert (read.problem, [rank["error"] for rank in read.ranks]) == ("", [None, None])
     (left,) = result["after"].values()
     assert left == {"held": [], "memory_free": {uuid(number): 80 * 2**30 for number in (0, 1)}}
 
