@@ -46,7 +46,7 @@ class Observer:
             raw, namespace=self._ref.namespace, name=self._ref.name, taken_at=datetime.now(UTC).isoformat(), logs=tails
         )
         gaps = [gap for gap in snapshot.gaps if gap.source != "ray"]
-        return replace(snapshot, ray=side, gaps=(*gaps, *self._watch.stale(), *ray_gaps))
+        return replace(snapshot, ray=side, gaps=(*gaps, *self._watch.stale(), *ray_gaps), relists=self._watch.relists())
 
     async def _kubernetes(self) -> dict[str, Any]:
         raw = self._watch.raw()

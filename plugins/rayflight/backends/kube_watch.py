@@ -82,6 +82,10 @@ class ClusterWatch:
             if part.synced and part.trouble is not None
         ]
 
+    def relists(self) -> dict[str, int]:
+        """By kind, how often its watch expired and a list was compared instead."""
+        return {_FIELD.get(name, name): part.relists for name, part in self._parts.items() if part.relists}
+
     def blind(self) -> ApiError | None:
         """The error to raise when neither the cluster nor its pods could ever be read."""
         vital = [self._parts[source] for source in ("rayclusters", "pods")]

@@ -94,6 +94,8 @@ class Feed:
         self._settled = asyncio.Event()
         self._trouble: Trouble | None = None
         self.synced = False
+        self.relists = 0  # how often a watch expired and the list had to be compared instead
+        self._expired = False
 
     @property
     def trouble(self) -> Trouble | None:
@@ -138,7 +140,7 @@ class Feed:
             delivered = await self._follow(str(self._version))
         except WatchExpired:
             log.info("the watch of %s expired: listing anew", self.topic)
-            self._version = None
+            self._version, self._expired = None, True
             return backoff(attempt) if attempt else _SOON
         return 0.0 if delivered or time.monotonic() - began > _SHORT_WATCH else backoff(attempt)
 
@@ -158,6 +160,7 @@ class Feed:
         for item in listing.items:
             self._put(item)
         self._version, self.synced = listing.version, True
+        self.relists, self._expired = self.relists + self._expired, False
         self._recover()
 
     async def _follow(self, version: str) -> bool:

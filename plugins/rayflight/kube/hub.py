@@ -37,6 +37,11 @@ class Subscription:
         return self._feed.synced
 
     @property
+    def relists(self) -> int:
+        """How often a watch expired (410), so that what came and went unseen is not known."""
+        return self._feed.relists
+
+    @property
     def trouble(self) -> Trouble | None:
         """Why it cannot be read now, or None."""
         return self._feed.trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rayflight.recorder.change import EVENT, GAP, Change, Key
-from rayflight.recorder.facts import CLAIM, DEMAND, NODE, Facts, facts, unread
+from rayflight.recorder.facts import CLAIM, DEMAND, NODE, RELIST, Facts, facts, unread
 from rayflight.snapshot.model import Snapshot
 
 _ENDS_SILENTLY = (EVENT,)  # the API forgets them after an hour
@@ -63,7 +63,7 @@ def _born_with(before: Facts, now: Facts) -> dict[Key, list[Key]]:
 def _ended(before: Facts, now: Facts, at: str) -> Iterator[Change]:
     """What is gone with its thing needs no line of its own."""
     for key, fact in before.items():
-        if key in now or key.kind in _ENDS_SILENTLY or _went_along(key, before, now):
+        if key in now or key.kind in _ENDS_SILENTLY or key.aspect == RELIST or _went_along(key, before, now):
             continue
         yield Change(at=at, key=key, before=fact.value, after=None, detail=_farewell(key)).clipped()
 

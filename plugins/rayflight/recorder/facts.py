@@ -16,7 +16,7 @@ from rayflight.snapshot.model import Condition, Container, Event, Gap, KubeNode,
 CLUSTER, POD, NODE, SERVICE, CLAIM = "RayCluster", "pod", "node", "service", "volume claim"
 QUOTA, WORKLOAD, GANG, QUEUE = "quota", "Workload", "gang", "queue"
 RAY_NODE, JOB, PLACEMENT, DEMAND, SESSION = "Ray node", "submission", "placement group", "demand", "session"
-DASHBOARD = "dashboard"
+DASHBOARD, RELIST = "dashboard", "relist"
 _QUIET_WAITS = ("ContainerCreating", "PodInitializing", "")
 _QUIET_CONDITIONS = ("Initialized", "ContainersReady", "PodReadyToStartContainers")
 _NOTED = {READY_SESSION: "ready in session", VERIFIED_SESSION: "verified in session", KEEP_UNTIL: "kept until"}
@@ -59,6 +59,7 @@ def facts(seen: Snapshot, *, nodes: Collection[str] = (), claims: Collection[str
     found.update(_event(item) for item in seen.events)
     found.update(_ray(seen.ray) if seen.ray else ())
     found.update(_gaps(seen))
+    found.update(_relists(seen))
     return found
 
 
@@ -221,6 +222,12 @@ def _gaps(seen: Snapshot) -> _Pairs:
             yield Key(RAY, DASHBOARD, ""), Fact("does not answer", None, gap.why)
         else:
             yield Key(RECORDER, GAP, gap.source), Fact("unreadable", None, f"{gap.source} cannot be read: {gap.why}")
+
+
+def _relists(seen: Snapshot) -> _Pairs:
+    for source, times in seen.relists.items():
+        told = f"the watch of {source} expired: what came and went before the new list is not known"
+        yield Key(RECORDER, GAP, source, RELIST), Fact(str(times), None, told)
 
 
 def _counts(gap: Gap) -> bool:

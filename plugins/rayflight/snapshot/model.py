@@ -345,7 +345,8 @@ class Snapshot:
     A kind that could not be read is empty and named in ``gaps``. ``foreign_pods`` are all other pods on
     ``nodes``: who holds what ours wait for. ``logs`` are the last lines of logs, by ``POD/CONTAINER``,
     ``POD/CONTAINER/previous`` or ``driver/SUBMISSION``. ``backend`` says where it runs: what has no meaning there is
-    "not applicable" to a verification. What stands around the cluster is None where nobody looked at it.
+    "not applicable" to a verification. What stands around the cluster is None where nobody looked at it. ``relists``
+    counts by kind how often the collector's watch expired: what came and went unseen then is not known.
     """
 
     namespace: str
@@ -369,6 +370,7 @@ class Snapshot:
     gangs: tuple[Gang, ...] | None = None
     network_policies: tuple[NetworkPolicy, ...] | None = None
     rayjobs: tuple[RayJob, ...] | None = None
+    relists: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def head(self) -> Pod | None:

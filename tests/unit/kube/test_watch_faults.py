@@ -66,6 +66,7 @@ async def test_an_expired_watch_lists_anew_and_wakes_only_for_what_changed(kube:
         await kube.until(lambda: kube.watching(PODS_PATH) == 1)
         assert kube.count(PODS_PATH, watch=False) == 2
         assert (stays.wakes, goes.wakes) == (before[0], before[1] + 1)
+        assert pods.relists == 1
         await hub.close()
 
 

@@ -94,11 +94,15 @@ TOLD: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({}, {"ray": None, "gaps": (Gap(source="ray", why="timed out"),)},
      ["dashboard: answers → does not answer (timed out)"]),
     ({}, {"quotas": (), "gaps": (Gap(source="quotas", why="forbidden"),)}, ["quotas cannot be read: forbidden"]),
+    ({}, {"relists": {"pods": 1}}, ["the watch of pods expired: what came and went before the new list is not known"]),
+    ({"relists": {"pods": 1}}, {}, []),
     ({"gaps": (Gap(source="quotas", why="forbidden"),)}, {}, ["quotas can be read again"]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "second", "told"), TOLD, ids=lambda item: item[0] if isinstance(item, list) else "")
+@pytest.mark.parametrize(
+    ("first", "second", "told"), TOLD, ids=lambda item: item[0] if isinstance(item, list) and item else ""
+)
 def test_each_change_is_told_in_words(first: dict[str, Any], second: dict[str, Any], told: list[str]):
     side = ray(*PODS)  # the same on both, unless the case says otherwise
     before, after = snapshot(**{"ray": side, **first}), snapshot(**{"ray": side, **second})
