@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -52,6 +52,27 @@ class Case:
         if self.submission is not None:
             return next((item for item in jobs if item.id == self.submission), None)
         return jobs[-1] if jobs else None
+
+    @property
+    def flying(self) -> bool:
+        """Whether something runs on the cluster that would be lost with it."""
+        noted = self.session is not None or self.submission is not None
+        return noted or any(seen.ray and seen.ray.jobs for seen in (self.now, self.earlier) if seen)
+
+    @property
+    def noted_session(self) -> str | None:
+        """The Ray session at submission, else the one that an earlier moment saw."""
+        if self.session is not None:
+            return self.session
+        return self.earlier.ray.session if self.earlier and self.earlier.ray else None
+
+    def driver_log(self, job: Job) -> str:
+        """The submission's last words: Ray's message and what of its log was read."""
+        return f"{job.message}\n{self.now.logs.get(f'driver/{job.id}', '')}"
+
+    def logs_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
+        """(name, text) of the logs of the pod's containers and Ray processes."""
+        return ((name, text) for name, text in self.now.logs.items() if name.startswith(f"{pod.name}/"))
 
     def can_see(self, *sources: str) -> bool:
         """Whether none of these parts of the snapshot has a gap."""

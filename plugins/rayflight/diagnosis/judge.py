@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.catalogue import RULES
+from rayflight.diagnosis.seen import facts as seen_facts
 from rayflight.findings import Decision, Diagnosis, Finding, Layer
 from rayflight.snapshot.model import Job, Snapshot
-from rayflight.snapshot.readiness import readiness
 from rayflight.snapshot.times import earlier
-from rayflight.states import JobStatus
 
 _SLACK = 5.0  # seconds: Kubernetes' times are whole seconds, and its nodes' clocks are not Ray's
 _OF_PLACE = (Depth.NODE, Depth.ADMISSION, Depth.SCHEDULING)
@@ -43,7 +42,7 @@ def diagnose(
     linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
     ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
     gaps = tuple(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
-    facts = _facts(case)
+    facts = seen_facts(case)
     if not ranked:
         return Diagnosis(verdict="unknown" if facts else "healthy", gaps=gaps, facts=facts)
     findings = [finding for _, finding in ranked]
@@ -71,7 +70,7 @@ def _vanished(case: Case, found: Sequence[Deep], history: Sequence[Snapshot], ru
 
     Nothing when all is well now: what healed is no cause. Nothing of another cluster of that name.
     """
-    if not found and not _facts(case):
+    if not found and not seen_facts(case):
         return []
     uid = case.now.cluster.uid if case.now.cluster else None
     seen = {finding.id for _, finding in found}
@@ -138,15 +137,3 @@ def _during(cause: Finding, job: Job | None, effect: Finding) -> bool:
         return False
     began = earlier(job.started_at, _SLACK) if job else None
     return began is None or cause.since >= began
-
-
-def _facts(case: Case) -> tuple[str, ...]:
-    """What is not as it should be, for a diagnosis without a cause."""
-    job, facts = case.job, []
-    if job and job.status in (JobStatus.FAILED, JobStatus.STOPPED):
-        facts.append(f"submission {job.id} is {job.status}: {job.message[:200]}")
-    elif not (job and job.status is JobStatus.SUCCEEDED):
-        waiting_for = readiness(case.now).waiting_for
-        if waiting_for:
-            facts.append(f"the cluster waits for {waiting_for}")
-    return tuple(facts)

@@ -192,12 +192,21 @@ def _no_devices(group: Waiting, meant: Mapping[str, Sequence[Refusal]]) -> Never
         title="GPU nodes offer no GPUs",
         summary=(
             f"{group.name()} asks for {resource}, but no node offers any: GPU nodes {names} have 0 allocatable{lost}. "
-            "The device plugin does not run there, or finds no device"
+            f"The device plugin does not run there, or finds no device{_plugin(group)}"
         ),
         next_step="check the device plugin's pods and the driver on these nodes",
         decision=Decision.RETRY_AFTER,
         nodes=tuple(looking),
     )
+
+
+def _plugin(group: Waiting) -> str:
+    """The device plugin's own pod, where it is Pending itself: often the same taint keeps it out."""
+    for pod in group.case.now.foreign_pods:
+        said = pod.condition("PodScheduled")
+        if "device-plugin" in pod.name and said and said.status == "False":
+            return f"; its pod {pod.namespace}/{pod.name} cannot be scheduled itself: {quoting.clip(said.message, 200)}"
+    return ""
 
 
 def _looks_like_gpu(node: KubeNode, resource: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rayflight.findings import Evidence
@@ -60,6 +61,18 @@ def container(pod: Pod, item: Container) -> Evidence:
         said += f"; last end: exit code {ending.exit_code} {ending.reason} {ending.message}, {item.restarts} restarts"
     at = ending.finished_at if ending else item.started_at
     return Evidence(object=f"{kind} {item.name} of pod {pod.name}", text=clip(said), at=at)
+
+
+def line_of(found: re.Match[str]) -> str:
+    """The whole line in which a pattern was found. (``.*`` around a pattern would make the search quadratic.)"""
+    text = found.string
+    start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+    return text[start : end if end >= 0 else None].strip()
+
+
+def log(name: str, line: str) -> Evidence:
+    """A line of a log."""
+    return Evidence(object=f"log {name}", text=clip(line))
 
 
 def job(item: Job) -> Evidence:

@@ -17,6 +17,7 @@ from rayflight.lifecycle.flight import Tools
 from rayflight.snapshot.model import Job
 
 PROGRESS = b"RAYFLIGHT_PROGRESS "
+_TAIL = 400  # last lines that a diagnosis reads: several failures of Ray Train with their tracebacks
 _BLOCK = 1024 * 1024  # bytes per request and per segment
 
 
@@ -70,7 +71,7 @@ class DriverLog:
             at = line.find(PROGRESS)
             if at >= 0:
                 self._progress(line[at + len(PROGRESS) :])
-        self.tail = (*self.tail, *data.decode(errors="replace").splitlines())[-50:]
+        self.tail = (*self.tail, *data.decode(errors="replace").splitlines())[-_TAIL:]
 
     def _progress(self, text: bytes) -> None:
         try:

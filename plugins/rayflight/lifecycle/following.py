@@ -90,7 +90,7 @@ class Follower:
             await self._drain(log, job)
             return await self._ended(log, job)
         await log.pump(job)
-        await self._watch_both_layers()
+        await self._watch_both_layers(log)
         return None
 
     def _note(self, job: Job) -> None:
@@ -130,7 +130,7 @@ class Follower:
                 started_at=job.started_at,
                 ended_at=job.ended_at,
             )
-        diagnosis = diagnose(await self._observe(), submission=job.id, session=self.session)
+        diagnosis = diagnose(await self._observe(), submission=job.id, session=self.session, log_tail=log.tail)
         if diagnosis.cause is None:
             diagnosis = _plain(job, log, diagnosis)
         raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)
@@ -157,13 +157,14 @@ class Follower:
             )
         raise JobFailed(f"Submission {self.submission_id} is lost", which=f"on {self.ref}", diagnosis=diagnosis)
 
-    async def _watch_both_layers(self) -> None:
+    async def _watch_both_layers(self, log: DriverLog) -> None:
         """A job that can never finish stays RUNNING: look at both layers, and end it when that picture holds."""
         now = self.tools.now()
         if self.looked_at and now - self.looked_at < _LOOK:
             return
         self.looked_at = now
-        diagnosis = diagnose(await self._observe(), submission=self.submission_id, session=self.session)
+        seen = await self._observe()
+        diagnosis = diagnose(seen, submission=self.submission_id, session=self.session, log_tail=log.tail)
         if not decisive(diagnosis):
             self.hopeless_since = None
             return

@@ -26,7 +26,7 @@ def test_the_users_exit_code_and_last_lines_are_quoted():
     )
     finding = found(failed(message, driver_exit_code=7))["entrypoint-failed"]
     assert finding.decision is Decision.FAIL
-    assert finding.layer == "ray"
+    assert finding.layer == "user"
     assert "exit code 7" in finding.summary
     assert "ValueError: no data" in finding.summary
     assert "truncated" not in finding.summary

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot import capacity
 from rayflight.snapshot.model import Cluster, quantity
 
 _FAILED = ("FailedToCreateHeadPod", "FailedToCreateWorkerPod")
+_ABOVE_LIMIT = re.compile(r"must be less than or equal to (?P<resource>\S+) limit")
 _QUOTA = re.compile(
     r"exceeded quota: (?P<name>[^,]+), requested: (?P<asked>.+?), used: (?P<used>.+?), limited: (?P<hard>.+)"
 )
@@ -113,7 +115,10 @@ def _check(case: Case) -> Iterable[Finding]:
     if not evidence:
         return
     quota = _QUOTA.search(words)
-    yield _over_quota(case, cluster, quota, evidence) if quota else _refused(case, cluster, words, evidence)
+    if quota is None:
+        yield _refused(case, cluster, words, evidence)
+    else:
+        yield _backs_off(case, cluster, quota, evidence) or _over_quota(case, cluster, quota, evidence)
 
 
 def _signs(case: Case, cluster: Cluster) -> tuple[str, tuple[Evidence, ...]]:
@@ -124,7 +129,12 @@ def _signs(case: Case, cluster: Cluster) -> tuple[str, tuple[Evidence, ...]]:
     if failed and not holding:
         return "", ()
     words = [*(item.message for item in holding), *(item.message for item in events)]
-    quoted = (quoting.condition(f"RayCluster {cluster.name}", item) for item in holding)
+    quoted = [quoting.condition(f"RayCluster {cluster.name}", item) for item in holding]
+    if cluster.state == "failed" and cluster.status_reason:  # KubeRay before 1.2: no condition, no event
+        words.append(cluster.status_reason)
+        quoted.append(
+            Evidence(object=f"RayCluster {cluster.name}", text=quoting.clip(f"failed: {cluster.status_reason}"))
+        )
     return words[0] if words else "", (*quoted, *(quoting.event(item) for item in events))
 
 
@@ -133,8 +143,9 @@ def _refused(case: Case, cluster: Cluster, words: str, evidence: tuple[Evidence,
     return Finding(
         id=kind.id,
         title=kind.title,
-        layer=Layer.KUBERNETES,
-        summary=f"{_missing(case, cluster)}: {kind.title}: {quoting.clip(words, 400)}",
+        layer=KINDS[kind.id].layer,
+        summary=f"{_missing(case, cluster)}: {kind.title}: "
+        f"{quoting.clip(words, 400)}{_filled_in(case, kind.id, words)}",
         next_step=kind.next_step,
         decision=kind.decision,
         objects=(f"raycluster/{cluster.name}",),
@@ -144,8 +155,46 @@ def _refused(case: Case, cluster: Cluster, words: str, evidence: tuple[Evidence,
     )
 
 
+def _filled_in(case: Case, kind: str, words: str) -> str:
+    """A request that exceeds a limit which nobody wrote: the LimitRange fills it in."""
+    found = _ABOVE_LIMIT.search(words)
+    if kind != "limit-range-refuses" or found is None:
+        return ""
+    resource = found["resource"]
+    names = [
+        f"{it.name} ({resource} {it.defaults[resource]})"
+        for it in case.now.limit_ranges or ()
+        if resource in it.defaults
+    ]
+    return f"; LimitRange {quoting.listed(names)} fills in that limit where the pod has none" if names else ""
+
+
 def _missing(case: Case, cluster: Cluster) -> str:
     return f"{case.missing_pods()} of {cluster.desired_pods} pods of RayCluster {cluster.name} cannot be created"
+
+
+def _backs_off(case: Case, cluster: Cluster, found: re.Match[str], evidence: tuple[Evidence, ...]) -> Finding | None:
+    """The quota has room by now; the operator waits ever longer between two tries (up to 16 minutes)."""
+    known = next((item for item in case.now.quotas if item.name == found["name"]), None)
+    asked = _amounts(found["asked"])
+    if known is None or not known.used or not asked:
+        return None
+    room = {key: _number(known.hard.get(key, "0")) - _number(known.used.get(key, "0")) for key in asked}
+    if any(room[key] < _number(amount) for key, amount in asked.items()):
+        return None
+    too_big = any(asked_of(cluster, key) > _number(amount) for key, amount in known.hard.items())
+    return (
+        None
+        if too_big
+        else KINDS["operator-backing-off"].finding(
+            f"{_missing(case, cluster)} for want of quota {known.name}, but it has room now ("
+            f"{'; '.join(f'{key}: used {known.used.get(key)} of {known.hard.get(key)}' for key in asked)}): the "
+            "operator waits "
+            "before it tries again, longer each time",
+            objects=(f"resourcequota/{known.name}", f"raycluster/{cluster.name}"),
+            evidence=evidence,
+        )
+    )
 
 
 def _over_quota(case: Case, cluster: Cluster, found: re.Match[str], evidence: tuple[Evidence, ...]) -> Finding:
@@ -222,6 +271,8 @@ def _holders(case: Case, keys: list[str]) -> str:
 
 RULES = (
     Rule(
-        ids=("quota-below-request", "quota-used-up", *(kind.id for kind in _KINDS)), depth=Depth.ADMISSION, check=_check
+        ids=("quota-below-request", "quota-used-up", "operator-backing-off", *(kind.id for kind in _KINDS)),
+        depth=Depth.ADMISSION,
+        check=_check,
     ),
 )

@@ -81,7 +81,7 @@ def _cannot_start(case: Case) -> Iterable[Finding]:
             yield Finding(
                 id="container-cannot-start",
                 title="A container cannot be started",
-                layer=Layer.KUBERNETES,
+                layer=Layer.USER,
                 summary=f"Container {item.name} of pod {pod.name} cannot be started: {quoting.clip(words, 300)}",
                 next_step="correct the container's command, user or mounts",
                 decision=Decision.FAIL,
@@ -133,7 +133,7 @@ def _looping(case: Case, loops: list[_Loop]) -> Finding:
     return Finding(
         id="crash-loop",
         title="A container keeps ending",
-        layer=Layer.KUBERNETES,
+        layer=Layer.USER,
         summary=(
             f"CrashLoopBackOff: {kind} {first.item.name} of {quoting.pods_named(pods)} exited with exit code "
             f"{first.last.exit_code} ({first.last.reason or 'no reason'}), {first.item.restarts} restarts{said}"
@@ -166,7 +166,8 @@ def _memory(case: Case) -> Iterable[Finding]:
             layer=Layer.KUBERNETES,
             summary=(
                 f"The kernel killed {kind} {item.name} of pod {pod.name} at {last.finished_at} (OOMKilled, exit code "
-                f"{last.exit_code}): its memory limit is {limit}{injected}; /dev/shm counts against it"
+                f"{last.exit_code}): its memory limit is {limit}{injected}; /dev/shm counts against "
+                f"it{_left(pod, item)}"
             ),
             next_step="raise the memory limit or use less (object store, data loader workers, batch size)",
             decision=Decision.FAIL,
@@ -174,6 +175,13 @@ def _memory(case: Case) -> Iterable[Finding]:
             evidence=evidence,
             since=last.finished_at,
         )
+
+
+def _left(pod: Pod, item: Container) -> str:
+    """A pod with restartPolicy Never whose other containers run on: Running in name only."""
+    if item.terminated is None or pod.phase != "Running" or pod.restart_policy != "Never" or item.init:
+        return ""
+    return "; nothing restarts it (restartPolicy Never), and the pod goes on as Running with its other containers"
 
 
 def _out_of_memory(last: Termination) -> bool:

@@ -169,7 +169,7 @@ def _demand_finding(job: Job, need: Amounts, nodes: Sequence[RayNode], why: str)
     return Finding(
         id="entrypoint-exceeds-nodes" if entry else "demand-exceeds-nodes",
         title="The job asks for more than any Ray node has",
-        layer=Layer.RAY,
+        layer=Layer.USER,
         summary=(
             f"Submission {job.id} is {job.status} and will stay so for ever: {what} asks for {_shown(need)} on one Ray "
             f"node, the {len(nodes)} ALIVE ones together offer {_shown(_offer(nodes, need))}, and no other comes: {why}"

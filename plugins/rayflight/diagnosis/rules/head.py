@@ -9,23 +9,15 @@ from collections.abc import Iterable
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Job, Pod, Snapshot
 
-
-def _noted_session(case: Case) -> str | None:
-    if case.session is not None:
-        return case.session
-    return case.earlier.ray.session if case.earlier and case.earlier.ray else None
+_LEAVING = 60.0  # seconds; without finalizers a RayCluster goes at once
 
 
 def _same_session(case: Case) -> bool:
-    return case.now.ray is not None and case.now.ray.session == _noted_session(case)
-
-
-def _flying(case: Case) -> bool:
-    """Whether something on the cluster would be lost with its head."""
-    return case.session is not None or case.submission is not None or bool(_jobs(case.now) or _jobs(case.earlier))
+    return case.now.ray is not None and case.now.ray.session == case.noted_session
 
 
 def _jobs(seen: Snapshot | None) -> tuple[Job, ...]:
@@ -56,7 +48,7 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
             "With the head every submission, actor and driver log of its Ray session is lost"
         ),
         next_step="see who deleted it (drain, preemption, eviction, a person); train again on a new cluster",
-        decision=Decision.RETRY_ELSEWHERE if _flying(case) else Decision.WAIT,
+        decision=Decision.RETRY_ELSEWHERE if case.flying else Decision.WAIT,
         objects=(f"pod/{name}",),
         evidence=evidence,
         since=quoting.earliest(evidence),
@@ -82,7 +74,7 @@ def _signs(case: Case, leaving: Pod | None) -> tuple[Evidence, ...]:
 
 def _restarted(case: Case) -> Iterable[Finding]:
     """The head's container ended and came back in the same pod: the session is as lost as with the pod."""
-    head, noted = case.now.head, _noted_session(case)
+    head, noted = case.now.head, case.noted_session
     if case.cluster is None or head is None or noted is None or case.now.ray is None or _same_session(case):
         return
     main = next((item for item in head.containers if not item.init), None)
@@ -98,7 +90,7 @@ def _restarted(case: Case) -> Iterable[Finding]:
             f"{main.last.exit_code} ({main.last.reason}) and was restarted in place; its Ray session is lost"
         ),
         next_step="read the container's previous log (GCS, memory); train again on a new cluster",
-        decision=Decision.RETRY_ELSEWHERE if _flying(case) else Decision.WAIT,
+        decision=Decision.RETRY_ELSEWHERE if case.flying else Decision.WAIT,
         objects=quoting.objects([head]),
         evidence=evidence,
         since=main.last.finished_at,
@@ -106,8 +98,8 @@ def _restarted(case: Case) -> Iterable[Finding]:
 
 
 def _session(case: Case) -> Iterable[Finding]:
-    noted = _noted_session(case)
-    if noted is None or case.now.ray is None or not _flying(case) or _same_session(case):
+    noted = case.noted_session
+    if noted is None or case.now.ray is None or not case.flying or _same_session(case):
         return
     lost = case.submission or next((job.id for job in _jobs(case.earlier)), None)
     what = f"submission {lost} is" if lost else "everything that ran there is"
@@ -129,7 +121,7 @@ def _gone(case: Case) -> Iterable[Finding]:
     found, name = case.now.cluster, f"RayCluster {case.now.namespace}/{case.now.name}"
     known = case.before.cluster if case.before else None  # of whatever uid
     uid = known.uid if known else None
-    if found is None and case.can_see("cluster") and (known or _flying(case)):
+    if found is None and case.can_see("cluster") and (known or case.flying):
         words, at = f"{name} is not there any more", case.now.taken_at
     elif found is not None and found.deleting_since:
         words, at = f"{name} is being deleted since {found.deleting_since}", found.deleting_since
@@ -150,7 +142,39 @@ def _gone(case: Case) -> Iterable[Finding]:
     )
 
 
+def _held(case: Case) -> Iterable[Finding]:
+    """Deletion was asked for long ago, and somebody must still do something before it happens."""
+    found = case.now.cluster
+    if (
+        found is None
+        or not found.deleting_since
+        or not found.finalizers
+        or not case.lasts(found.deleting_since, _LEAVING)
+    ):
+        return
+    forced = (
+        "; the operator (from 1.7 on) forces it after 300 s" if any("redis" in it for it in found.finalizers) else ""
+    )
+    told = [it for it in case.now.events if it.uid == found.uid and "FailedToCreateRedisCleanupJob" in it.reason]
+    why = f": {quoting.clip(told[-1].message, 200)}" if told else ""
+    yield KINDS["finalizer-holds-deletion"].finding(
+        f"RayCluster {found.name} is being deleted since {found.deleting_since} and waits for finalizer "
+        f"{quoting.listed(found.finalizers)}{why}{forced}",
+        objects=(f"raycluster/{found.name}",),
+        evidence=(
+            Evidence(
+                object=f"RayCluster {found.name}",
+                text=f"finalizers {', '.join(found.finalizers)}",
+                at=found.deleting_since,
+            ),
+            *(quoting.event(item) for item in told[-1:]),
+        ),
+        since=found.deleting_since,
+    )
+
+
 RULES = (
+    Rule(ids=("finalizer-holds-deletion",), depth=Depth.NODE, check=_held, ends_jobs=True),
     Rule(ids=("cluster-gone",), depth=Depth.NODE, check=_gone, ends_jobs=True),
     Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost, ends_jobs=True),
     Rule(ids=("head-container-restarted",), depth=Depth.CONTAINER, check=_restarted, ends_jobs=True),

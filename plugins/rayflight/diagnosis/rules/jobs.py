@@ -3,107 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.job_words import JOB_KINDS, UNSETTLED, JobKind
+from rayflight.diagnosis.kinds import KINDS
+from rayflight.diagnosis.nccl import Timeouts, timeouts
+from rayflight.diagnosis.tracebacks import last_crash
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Job
 from rayflight.states import JobStatus
 
 _NOT_FOUND = 127  # the shell's exit code for a command that does not exist
 _SIGNALS = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    """A kind of end: by Ray's error type, or by words that only this fault prints."""
-
-    id: str
-    title: str
-    next_step: str
-    error: str = ""
-    pattern: str = ""
-    decision: Decision = Decision.FAIL
-
-
-# The first that matches decides: words that prove a cause come before the error types that only say where it surfaced.
-_KINDS = (
-    _Kind(
-        id="ray-memory-monitor-killed",
-        title="Ray's memory monitor killed workers",
-        pattern=r"(killed|Task was killed) due to the node running low on memory",
-        next_step="give the pods more memory, or use less per worker",
-    ),
-    _Kind(
-        id="gpu-out-of-memory",
-        title="A GPU ran out of memory",
-        pattern=r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError|CUDA error: out of memory",
-        next_step="use a smaller batch or model shard, or a larger GPU",
-    ),
-    _Kind(
-        id="shared-memory-too-small",
-        title="Shared memory is too small",
-        pattern=(
-            r"insufficient shared memory|DataLoader worker .* killed by signal: Bus error"
-            r"|posix_fallocate failed : No space left"
-        ),
-        next_step="raise the memory limit (it sizes /dev/shm), or use fewer data loader workers",
-    ),
-    _Kind(
-        id="runtime-env-failed",
-        title="The runtime environment could not be set up",
-        error="RUNTIME_ENV_SETUP_FAILURE",
-        next_step="check working_dir, packages and the pods' way to the package index",
-    ),
-    _Kind(
-        id="entrypoint-resources-unavailable",
-        title="The entrypoint's resources never became free",
-        error="JOB_SUPERVISOR_ACTOR_START_TIMEOUT",
-        next_step="ask for less for the entrypoint, or for larger pods",
-    ),
-    _Kind(
-        id="entrypoint-resources-unavailable",
-        title="The entrypoint could not be placed",
-        error="JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
-        next_step="ask for less for the entrypoint, or for larger pods",
-    ),
-    _Kind(
-        id="job-supervisor-lost",
-        title="Ray lost the job's supervisor",
-        pattern=r"failed to get job supervisor",
-        error="JOB_SUPERVISOR_ACTOR_START_FAILURE",
-        decision=Decision.RETRY_ELSEWHERE,
-        next_step="see whether the head restarted; train again on a new cluster",
-    ),
-    _Kind(
-        id="job-parameters-invalid",
-        title="Ray refuses the submission's parameters",
-        error="JOB_SUPERVISOR_ACTOR_START_FAILURE",
-        next_step="correct the entrypoint's resources",
-    ),
-    _Kind(
-        id="job-supervisor-died",
-        title="The job's supervisor died",
-        error="JOB_SUPERVISOR_ACTOR_DIED",
-        decision=Decision.RETRY_ELSEWHERE,
-        next_step="see what happened to its node and its memory",
-    ),
-    _Kind(
-        id="job-supervisor-failed",
-        title="Ray failed to run the job",
-        error="JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
-        decision=Decision.RETRY_ELSEWHERE,
-        next_step="read Ray's words",
-    ),
-    _Kind(
-        id="entrypoint-not-started",
-        title="The entrypoint could not be started",
-        error="JOB_ENTRYPOINT_COMMAND_START_ERROR",
-        next_step="correct the entrypoint",
-    ),
-)
 
 
 def _check(case: Case) -> Iterable[Finding]:
@@ -113,7 +26,9 @@ def _check(case: Case) -> Iterable[Finding]:
     if job.status is JobStatus.STOPPED:
         yield _stopped(job)
     if job.status is JobStatus.FAILED:
-        yield _failed(case, job)
+        ended = _failed(case, job)
+        if ended is not None:
+            yield ended
 
 
 def _stopped(job: Job) -> Finding:
@@ -127,27 +42,80 @@ def _stopped(job: Job) -> Finding:
     )
 
 
-def _failed(case: Case, job: Job) -> Finding:
-    words = f"{job.message}\n{case.now.logs.get(f'driver/{job.id}', '')}"
-    kind = next((kind for kind in _KINDS if _is(kind, job, words)), None)
-    if kind is None:
-        return _exit(job)
-    return _finding(
-        job,
-        id=kind.id,
-        title=kind.title,
-        summary=f"Submission {job.id} failed: {kind.title}: {_proof(kind, words) or quoting.last_lines(job.message)}",
-        next_step=kind.next_step,
-        decision=kind.decision,
+def _failed(case: Case, job: Job) -> Finding | None:
+    """None where the words are of a kind that nobody has settled: they are facts then."""
+    words = case.driver_log(job)
+    kind = next((kind for kind in JOB_KINDS if _is(kind, job, words)), None)
+    if kind is not None:
+        return _finding(
+            job,
+            id=kind.id,
+            title=kind.title,
+            summary=f"Submission {job.id} failed: {kind.title}: "
+            f"{_proof(kind, words) or quoting.last_lines(job.message)}",
+            next_step=kind.next_step,
+            decision=kind.decision,
+        )
+    waited = timeouts(words)
+    if waited is not None:
+        return _collective(job, waited)
+    if any(re.search(pattern, words) for pattern in UNSETTLED):
+        return None
+    return _exception(job, words) or _exit(job)
+
+
+def _collective(job: Job, waited: Timeouts) -> Finding | None:
+    """A time-out names those who waited; only what is proven of the others is a cause."""
+    sequence = max(number for number, _ in waited.waiting.values())
+    objects = (f"submission/{job.id}", *(f"rank/{rank}" for rank in waited.behind))
+    evidence = (quoting.log(f"driver/{job.id}", waited.line), quoting.job(job))
+    if waited.different:
+        said = "; ".join(f"rank {_ranks(ranks)} in {operation}" for operation, ranks in waited.different.items())
+        return KINDS["nccl-collectives-differ"].finding(
+            f"Submission {job.id} failed: at collective {sequence} the ranks waited in different operations ({said}): "
+            "the code "
+            "does not call the same collectives in the same order everywhere",
+            objects=objects,
+            evidence=evidence,
+            since=job.ended_at,
+        )
+    if waited.behind:
+        return KINDS["nccl-rank-behind"].finding(
+            f"Submission {job.id} failed: rank {_ranks(waited.behind)} stopped first, it never entered collective "
+            f"{sequence}, in "
+            f"which rank {_ranks(sorted(waited.waiting))} waited until NCCL's time-out",
+            objects=objects,
+            evidence=evidence,
+            since=job.ended_at,
+        )
+    return None
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return quoting.listed([str(rank) for rank in ranks])
+
+
+def _exception(job: Job, words: str) -> Finding | None:
+    """The user's own exception: which, and in which line of whose file."""
+    crash = last_crash(words) if job.driver_exit_code in (1, None) else None
+    if crash is None:
+        return None
+    where = f" at {crash.where}" if crash.where else ""
+    return KINDS["driver-exception"].finding(
+        f"Submission {job.id} failed with exit code {job.driver_exit_code or 1}: "
+        f"{quoting.clip(crash.quoted, 300)}{where}",
+        objects=(f"submission/{job.id}",),
+        evidence=(quoting.log(f"driver/{job.id}", f"{crash.where}: {crash.quoted}"), quoting.job(job)),
+        since=job.ended_at,
     )
 
 
-def _is(kind: _Kind, job: Job, words: str) -> bool:
+def _is(kind: JobKind, job: Job, words: str) -> bool:
     by_error = not kind.error or kind.error == job.error_type
     return by_error and (not kind.pattern or re.search(kind.pattern, words) is not None)
 
 
-def _proof(kind: _Kind, words: str) -> str:
+def _proof(kind: JobKind, words: str) -> str:
     """The line that holds the proof."""
     if not kind.pattern:
         return ""
@@ -215,7 +183,7 @@ def _finding(
     return Finding(
         id=id,
         title=title,
-        layer=Layer.RAY,
+        layer=KINDS[id].layer,
         summary=summary,
         next_step=next_step,
         decision=decision,
@@ -235,7 +203,7 @@ def _unknown_to_ray(case: Case) -> Iterable[Finding]:
     yield Finding(
         id="submission-deleted",
         title="Ray does not know the submission",
-        layer=Layer.RAY,
+        layer=Layer.USER,
         summary=f"Submission {case.submission} is not known in session {ray.session}: somebody deleted it",
         next_step="see who deleted it, and train again",
         decision=Decision.FAIL,
@@ -247,8 +215,11 @@ def _unknown_to_ray(case: Case) -> Iterable[Finding]:
     )
 
 
-_EXITS = ("entrypoint-failed", "entrypoint-not-found", "driver-killed", "job-stopped")
+_EXITS = (
+    *("driver-exception", "nccl-rank-behind", "nccl-collectives-differ"),
+    *("entrypoint-failed", "entrypoint-not-found", "driver-killed", "job-stopped"),
+)
 RULES = (
-    Rule(ids=(*dict.fromkeys(kind.id for kind in _KINDS), *_EXITS), depth=Depth.JOB, check=_check, ends_jobs=True),
+    Rule(ids=(*dict.fromkeys(kind.id for kind in JOB_KINDS), *_EXITS), depth=Depth.JOB, check=_check, ends_jobs=True),
     Rule(ids=("submission-deleted",), depth=Depth.JOB, check=_unknown_to_ray, ends_jobs=True),
 )

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Iterator
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
-from rayflight.snapshot.model import Container, Pod
+from rayflight.snapshot.model import Condition, Container, Pod
 
 # Ray's own words (ray/_private/utils.py), printed by `ray start` and, after 120 quiet seconds, by the init container.
 _MISMATCH = re.compile(r"Version mismatch: The cluster was started with:.*?(?=\n\n|\Z)", re.DOTALL)
+_RAY = re.compile(r"Ray: (\S+)")
+_PYTHON = re.compile(r"Python: (\d+\.\d+)\.(\d+)")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _INIT = "wait-gcs-ready"
 _OTHER_VERSION = 30.0  # seconds with the head Ready; with the right version the init container needs about 5 of them
-_NO_WAY = 120.0  # seconds; also a slow node has imported Ray by then
+_NO_WAY_SECONDS = 120.0  # seconds; also a slow node has imported Ray by then
 
 
 def _mismatch(case: Case) -> Iterable[Finding]:
@@ -29,10 +31,21 @@ def _mismatch(case: Case) -> Iterable[Finding]:
                 yield _finding(
                     pod,
                     id="ray-version-mismatch",
-                    summary=f"Pod {pod.name} cannot join the head: {quoting.clip(found[0], 400)}",
+                    summary=f"Pod {pod.name} cannot join the head{_patch_only(found[0])}: "
+                    f"{quoting.clip(found[0], 400)}",
                     evidence=(Evidence(object=source, text=quoting.clip(found[0])),),
                 )
                 return
+
+
+def _patch_only(text: str) -> str:
+    """Ray compares the patch level of Python too, which harms nothing."""
+    rays, pythons = _RAY.findall(text), _PYTHON.findall(text)
+    if len(pythons) < 2 or len(set(rays)) > 1 or pythons[0][0] != pythons[1][0] or pythons[0] == pythons[1]:
+        return ""
+    versions = " and ".join(f"{minor}.{patch}" for minor, patch in pythons[:2])
+    allowed = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL=minor allows that"
+    return f"; only the patch level of Python differs ({versions}; {allowed})"
 
 
 def _texts(case: Case, pod: Pod) -> Iterator[tuple[str, str]]:
@@ -45,15 +58,29 @@ def _texts(case: Case, pod: Pod) -> Iterator[tuple[str, str]]:
                 yield f"last message of container {item.name} of pod {pod.name}", ending.message
 
 
-def _waiting(case: Case) -> Iterable[Finding]:
-    """The init container says nothing for two minutes: what tells is that it goes on while the head serves."""
+def _served(case: Case) -> Condition | None:
+    """Since when the head serves; None while it does not, or nobody knows."""
     head = case.now.head
     served = head.condition("Ready") if head else None
-    if head is None or case.cluster is None or case.now.ray is None or served is None or served.status != "True":
-        return
+    known = case.cluster is not None and case.now.ray is not None
+    return served if known and served and served.status == "True" else None
+
+
+def _waiting(case: Case) -> tuple[list[Pod], list[Pod]]:
+    """Workers whose init container looks for the head: those with another version than the head, and the rest."""
+    head = case.now.head
     pods = [pod for pod in case.pods if pod.role == "worker" and _in_init(pod)]
-    other = [pod for pod in pods if _versions(pod) and _versions(head) and _versions(pod) != _versions(head)]
-    if other and all(_lasts(case, pod, served.since, _OTHER_VERSION) for pod in other):
+    other = [pod for pod in pods if head and _versions(pod) and _versions(head) and _versions(pod) != _versions(head)]
+    return other, [pod for pod in pods if pod not in other]
+
+
+def _other_version(case: Case) -> Iterable[Finding]:
+    """The init container says nothing for two minutes: what tells is that it goes on while the head serves."""
+    served, head = _served(case), case.now.head
+    other, _ = _waiting(case)
+    if served is None or head is None or not other:
+        return
+    if all(_lasts(case, pod, served.since, _OTHER_VERSION) for pod in other):
         yield _finding(
             other[0],
             id="ray-version-mismatch",
@@ -63,7 +90,13 @@ def _waiting(case: Case) -> Iterable[Finding]:
             ),
             evidence=(quoting.condition(f"pod {head.name}", served), quoting.container(other[0], _init(other[0]))),
         )
-    rest = [pod for pod in pods if pod not in other and _lasts(case, pod, served.since, _NO_WAY)]
+
+
+def _no_way(case: Case) -> Iterable[Finding]:
+    served, head = _served(case), case.now.head
+    if served is None or head is None:
+        return
+    rest = [pod for pod in _waiting(case)[1] if _lasts(case, pod, served.since, _NO_WAY_SECONDS)]
     if rest:
         yield Finding(
             id="head-not-reachable",
@@ -125,5 +158,6 @@ def _versions(pod: Pod) -> list[str]:
 
 RULES = (
     Rule(ids=("ray-version-mismatch",), depth=Depth.ADMISSION, check=_mismatch),
-    Rule(ids=("ray-version-mismatch", "head-not-reachable"), depth=Depth.ADMISSION, check=_waiting),
+    Rule(ids=("ray-version-mismatch",), depth=Depth.ADMISSION, check=_other_version),
+    Rule(ids=("head-not-reachable",), depth=Depth.CLUSTER, check=_no_way),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.labels import MAX_CLUSTER_NAME
 
@@ -27,7 +28,7 @@ def _invalid(case: Case) -> Iterable[Finding]:
         yield Finding(
             id="cluster-spec-invalid",
             title="The KubeRay operator refuses the spec",
-            layer=Layer.KUBERNETES,
+            layer=Layer.USER,
             summary=f"RayCluster {cluster.name} will never run: {quoting.clip(last.message)}",
             next_step="correct the spec; the operator says this in an event only",
             decision=Decision.FAIL,
@@ -38,8 +39,8 @@ def _invalid(case: Case) -> Iterable[Finding]:
     elif len(cluster.name) > MAX_CLUSTER_NAME and not cluster.has_status:
         yield Finding(
             id="cluster-spec-invalid",
-            title="The cluster's name is too long",
-            layer=Layer.KUBERNETES,
+            title="The KubeRay operator refuses the spec",
+            layer=Layer.USER,
             summary=(
                 f"RayCluster {cluster.name} will never run: its name has {len(cluster.name)} characters, "
                 f"{MAX_CLUSTER_NAME} are allowed"
@@ -47,6 +48,7 @@ def _invalid(case: Case) -> Iterable[Finding]:
             next_step="use a shorter name",
             decision=Decision.FAIL,
             objects=(f"raycluster/{cluster.name}",),
+            evidence=(Evidence(object=f"RayCluster {cluster.name}", text="no .status", at=cluster.created_at),),
             since=cluster.created_at,
         )
 
@@ -62,7 +64,7 @@ def _absent(case: Case) -> Iterable[Finding]:
     yield Finding(
         id="operator-absent",
         title="No KubeRay operator works on this cluster",
-        layer=Layer.KUBERNETES,
+        layer=Layer.KUBERAY,
         summary=(
             f"RayCluster {cluster.namespace}/{cluster.name} was created at {cluster.created_at}, and nobody touched "
             "it: no status, no event, no pod. The KubeRay operator does not run or does not watch this namespace"
@@ -97,7 +99,7 @@ def _still(case: Case) -> Iterable[Finding]:
     yield Finding(
         id="operator-standing-still",
         title="The KubeRay operator does not replace a lost pod",
-        layer=Layer.KUBERNETES,
+        layer=Layer.KUBERAY,
         summary=(
             f"Pod {lost.name} ended at {lost.last_at}, {case.missing_pods()} of {cluster.desired_pods} pods are "
             "missing, and the KubeRay operator has neither made another nor said why not: it does not work, and the "
@@ -120,7 +122,7 @@ def _bounds(case: Case) -> Iterable[Finding]:
             yield Finding(
                 id="min-above-max",
                 title="minReplicas is greater than maxReplicas",
-                layer=Layer.KUBERNETES,
+                layer=Layer.USER,
                 summary=f"Worker group {group.name} of RayCluster {case.now.name}: {said}",
                 next_step="correct the bounds; some versions of KubeRay accept them and make fewer pods",
                 decision=Decision.FAIL,
@@ -130,9 +132,26 @@ def _bounds(case: Case) -> Iterable[Finding]:
             )
 
 
+def _stale(case: Case) -> Iterable[Finding]:
+    """``state`` is sticky: nothing but a suspension takes ``ready`` back."""
+    cluster, head = case.cluster, case.now.head
+    said = head.condition("PodScheduled") if head else None
+    if cluster is None or cluster.state != "ready" or cluster.suspended or head is None or head.node:
+        return
+    if said is not None and said.status == "False":
+        yield KINDS["status-is-stale"].finding(
+            f"The status of RayCluster {cluster.name} says ready, but that is old: head pod {head.name} is Pending "
+            "since "
+            f"{said.since}: {quoting.clip(said.message, 200)}",
+            objects=(f"raycluster/{cluster.name}", *quoting.objects([head])),
+            evidence=(quoting.condition(f"pod {head.name}", said),),
+        )
+
+
 RULES = (
     Rule(ids=("min-above-max",), depth=Depth.ADMISSION, check=_bounds),
     Rule(ids=("cluster-spec-invalid",), depth=Depth.ADMISSION, check=_invalid),
     Rule(ids=("operator-absent",), depth=Depth.ADMISSION, check=_absent),
     Rule(ids=("operator-standing-still",), depth=Depth.ADMISSION, check=_still),
+    Rule(ids=("status-is-stale",), depth=Depth.CLUSTER, check=_stale),
 )

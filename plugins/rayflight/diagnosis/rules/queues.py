@@ -16,6 +16,8 @@ def _suspended(case: Case) -> Iterable[Finding]:
     if cluster is None or not cluster.suspended:
         return
     queue = cluster.labels.get(_QUEUE)
+    if queue and any(item.owner == cluster.uid for item in case.now.workloads or ()):
+        return  # its Workload says more
     who = f"Kueue holds it in queue {queue}" if queue else "somebody set spec.suspend"
     yield Finding(
         id="queued-by-kueue" if queue else "suspended-by-hand",

@@ -24,6 +24,7 @@ _DEFAULT_ABSENT = 60.0  # the default scheduler is always there, but may be betw
 _DEFAULT = "default-scheduler"
 _RETRY = 300.0
 _SHOWN = 4
+_CLUSTER = "ray.io/cluster"
 
 
 def _check(case: Case) -> Iterable[Finding]:
@@ -116,11 +117,17 @@ def _held(group: Waiting) -> Finding | None:
 
 def _holding(node: KubeNode, resource: str, pods: Sequence[Pod]) -> str:
     held = [
-        f"{pod.namespace}/{pod.name} ({amount:g}{', terminating' if pod.deleting_since else ''})"
+        f"{pod.namespace}/{pod.name} ({amount:g}{', terminating' if pod.deleting_since else ''}{_of_cluster(pod)})"
         for pod, amount in capacity.holders(node, resource, pods)
     ]
     has = capacity.shown(resource, quantity(node.allocatable.get(resource, "0")))
     return f"node {node.name} has {has}, held by {quoting.listed(held)}"
+
+
+def _of_cluster(pod: Pod) -> str:
+    """Ray clusters that nobody took away are the commonest holders: which one, and since when."""
+    cluster = pod.labels.get(_CLUSTER)
+    return f", RayCluster {cluster} since {pod.created_at}" if cluster else ""
 
 
 def _with_refusal(finding: Finding, refusing: Event | None) -> Finding:

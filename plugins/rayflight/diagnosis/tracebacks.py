@@ -1,0 +1,66 @@
+"""The user's own last frame and the error of a Python traceback in a log. Pure text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FRAME = re.compile(r'^(?P<prefix>.*?)\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
+_START = re.compile(r"Traceback \(most recent call last\):|^\S*ray::\S+\(")
+_ERROR = re.compile(
+    r"^(?:\S*\.)?(?P<name>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Failure))\b:?(?P<text>.*)$"
+)
+_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\)\s?")
+_FOREIGN = re.compile(
+    r"site-packages/|dist-packages/|/lib/python3[.\d]*/|<frozen |/ray/(?:_private|train|util|dashboard)/"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """Which exception, and where in the user's own code (empty where no frame is the user's)."""
+
+    error: str
+    text: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    quoted: str = ""
+
+    @property
+    def where(self) -> str:
+        """``train.py, line 12, in main``; the whole file name, for there may be two of one name."""
+        return f"{self.file}, line {self.line}{f', in {self.function}' if self.function else ''}" if self.file else ""
+
+
+def last_crash(text: str) -> Crash | None:
+    """The last traceback's error and the deepest frame that is the user's; None where there is no traceback.
+
+    Of a chain ("During handling of ...") the last one counts: it ended the program.
+    """
+    lines = [_PREFIX.sub("", line) for line in text.splitlines()]
+    starts = [number for number, line in enumerate(lines) if _START.search(line)]
+    for start in reversed(starts):
+        found = _read(lines[start:])
+        if found:
+            return found
+    return None
+
+
+def _read(lines: list[str]) -> Crash | None:
+    frame: re.Match[str] | None = None
+    for line in lines[1:]:
+        seen = _FRAME.match(line)
+        if seen and not _FOREIGN.search(seen["file"]):
+            frame = seen
+        error = _ERROR.match(line)
+        if error:
+            return Crash(
+                error=error["name"],
+                text=error["text"].strip(),
+                file=frame["file"] if frame else "",
+                line=int(frame["line"]) if frame else 0,
+                function=(frame["function"] or "") if frame else "",
+                quoted=line.strip(),
+            )
+    return None
