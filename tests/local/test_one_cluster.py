@@ -80,16 +80,17 @@ async def test_nothing_of_the_cluster_listens_outside_its_fence(backend, ref):
 
 
 async def test_a_worker_that_dies_is_started_again_in_the_same_session(backend, ref):
-    session = readiness(await backend.observe(ref)).session
+    before, name = readiness(await backend.observe(ref)), f"{ref.name}-gpu-worker-1"
     os.kill(of_tree(ref, "-worker-1", "raylet").pid, signal.SIGKILL)
 
-    async def restarted() -> bool:
-        pods = (await backend.observe(ref, ray=False)).workers()
-        return bool(pods and pods[0].containers and pods[0].containers[0].restarts)
+    async def joined() -> bool:
+        found = readiness(await backend.observe(ref))
+        return found.ready and found.mapped[name] != before.mapped[name]
 
-    await until("the worker was started again", restarted)
-    found = readiness(await ready(backend, ref))
-    assert found.session == session
+    await until("another Ray node of the same worker has joined", joined)
+    seen = await backend.observe(ref)
+    assert readiness(seen).session == before.session
+    assert seen.workers()[0].containers[0].restarts == 1
 
 
 async def test_a_head_that_dies_comes_back_with_another_session(backend, ref):

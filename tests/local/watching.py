@@ -78,7 +78,7 @@ def of_tree(ref: ClusterRef, tree: str, name: str) -> psutil.Process:
 
 def keeper(ref: ClusterRef) -> psutil.Process:
     """The cluster's keeper: it has the mark, and belongs to no tree."""
-    (found,) = [item for item in processes.members(ref.uid) if processes.POD not in item.environ()]
+    (found,) = [item for item in processes.members(ref.uid) if "rayflight.keeper.main" in item.cmdline()]
     return found
 
 

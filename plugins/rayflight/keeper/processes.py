@@ -1,12 +1,13 @@
 """Which processes came from a local cluster, and ending exactly these. Never by name, never by what Ray itself guesses.
 
-Every process of a cluster inherits ``MARK`` in its environment, whatever sessions and groups it makes for itself. Who
-cleared its environment is found by the cluster's network (Linux, fenced) or by its parent. A pid alone is never
-trusted: psutil compares the start time before it sends a signal.
+Every process of a cluster inherits ``MARK`` in its environment. Who cleared or overwrote that (Ray's own agents do, to
+show a title) is found by its session, which is the cluster's own, by its parent, or by its network (Linux, fenced).
+A pid alone is never trusted: psutil compares the start time before it sends a signal.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -17,6 +18,12 @@ import psutil
 
 MARK = "RAYFLIGHT_LOCAL_CLUSTER"  # the cluster's uid
 FOLDER = "RAYFLIGHT_LOCAL_FOLDER"  # the state folder in which the cluster has its record
+# Of a cluster's own processes, those that run nothing of a user.
+_RAYS_OWN = (
+    "rayflight.keeper", "/ray start ", "/ray/core/", "/ray/_private/", "/ray/dashboard/", "/ray/autoscaler/",
+    "ray.util.client.server", "multiprocessing.", "ray-dashboard-", "ray::DashboardAgent", "ray::RuntimeEnvAgent",
+    "ray::IDLE", "ray::JobSupervisor", "while kill -s 0",
+)  # fmt: skip
 POD = "RAYFLIGHT_LOCAL_POD"  # the name of the process tree, as a pod would have it
 
 
@@ -27,8 +34,10 @@ def members(uid: str, pod: str | None = None) -> list[psutil.Process]:
     if pod is not None:
         mine = {process.pid for process in every if process.pid in mine and _carries(process, POD, pod)}
     else:
-        networks = {found for pid in mine if (found := _network(pid))} - {_network("self")}
+        networks = {name for pid in mine if (name := _network(pid))} - {_network("self")}
         mine |= {process.pid for process in every if networks and _network(process.pid) in networks}
+    sessions = {number for pid in mine if (number := _session(pid))} - {_session(0)}
+    mine |= {process.pid for process in every if _session(process.pid) in sessions}
     parents = {process.pid: _parent(process) for process in every}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
         mine |= more
@@ -47,15 +56,35 @@ def started(pid: int) -> float:
 
 
 def end(uid: str, grace: float, pod: str | None = None) -> list[int]:
-    """End all of them: politely, then for good. Returns the pids that are left in spite of SIGKILL (none, normally)."""
-    signal_all(members(uid, pod), signal.SIGTERM)
-    left = _until_none(uid, pod, grace)
-    for _ in range(5):  # what forked while it was killed is met on the next round
-        if not left:
+    """End all of them: politely, then for good. Returns the pids that are left in spite of SIGKILL (none, normally).
+
+    What is found once is remembered: a process whose parent ended first may carry no sign any more. Only what a user
+    runs is waited for; Ray's own processes have nothing to save.
+    """
+    known = set(members(uid, pod))
+    signal_all(known, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and any(_is_a_users(process) for process in _living(known, uid, pod)):
+        time.sleep(0.1)
+    for _ in range(50):  # what forked while it was killed is met on the next round
+        if not (left := _living(known, uid, pod)):
             return []
         signal_all(left, signal.SIGKILL)
-        left = _until_none(uid, pod, 2.0)
-    return [process.pid for process in left]
+        time.sleep(0.1)
+    return [process.pid for process in _living(known, uid, pod)]
+
+
+def _living(known: set[psutil.Process], uid: str, pod: str | None) -> list[psutil.Process]:
+    known.update(members(uid, pod))
+    return [process for process in known if process.is_running() and _lives(process)]
+
+
+def _is_a_users(process: psutil.Process) -> bool:
+    try:
+        words = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return not any(sign in words for sign in _RAYS_OWN)
 
 
 def same(pid: int, started: float) -> bool:
@@ -74,13 +103,6 @@ def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(number)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-
-
-def _until_none(uid: str, pod: str | None, seconds: float) -> list[psutil.Process]:
-    deadline = time.monotonic() + seconds
-    while (left := members(uid, pod)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left
 
 
 def _of_folder(process: psutil.Process, folder: str) -> bool:
@@ -106,6 +128,14 @@ def _network(pid: int | str) -> str:
         return str(Path(f"/proc/{pid}/ns/net").readlink())
     except OSError:
         return ""
+
+
+def _session(pid: int) -> int | None:
+    """0 asks for our own."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def _parent(process: psutil.Process) -> int | None:

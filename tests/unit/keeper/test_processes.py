@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -33,6 +34,13 @@ def start() -> Iterator[Start]:
         process.wait()
 
 
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def pids(uid: str, pod: str | None = None) -> set[int]:
     return {process.pid for process in processes.members(uid, pod)}
 
@@ -56,6 +64,23 @@ def test_a_child_without_the_mark_belongs_to_its_parent(start):
     assert processes.end("test-3", grace=2.0) == []
     assert pids("test-3") == set()
     assert parent.wait() != 0
+
+
+def test_an_orphan_that_hid_its_environment_is_found_by_its_session(start):
+    code = (
+        "import os, subprocess, time\n"
+        "os.setsid()\n"
+        "subprocess.Popen(['sh', '-c', 'sleep 60 & wait'], env={'PATH': '/usr/bin:/bin'})\n"
+        "print(flush=True); time.sleep(60)"
+    )
+    leader = start(code, RAYFLIGHT_LOCAL_CLUSTER="test-8")
+    wait_until(lambda: len(pids("test-8")) == 3)
+    (shell,) = [process for process in processes.members("test-8") if process.name() == "sh"]
+    shell.kill()
+    wait_until(lambda: len(pids("test-8")) == 2)
+    assert processes.end("test-8", grace=2.0) == []
+    assert pids("test-8") == set()
+    leader.wait()
 
 
 def test_ending_one_cluster_leaves_others_and_strangers_alone(start):
