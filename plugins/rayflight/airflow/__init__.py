@@ -10,12 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rayflight.airflow.assets import verified_pool
     from rayflight.airflow.notifier import RayflightNotifier
     from rayflight.airflow.operators import (
         CollectRayLogs,
         CreateRayCluster,
         DeleteRayCluster,
         PlanFlight,
+        PoolHistory,
         SubmitRayJob,
         SweepClusters,
         VerifyRayCluster,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _WHERE = {
     "training_run": "rayflight.airflow.task_group",
     "RayflightNotifier": "rayflight.airflow.notifier",
+    "verified_pool": "rayflight.airflow.assets",
+    "PoolHistory": "rayflight.airflow.operators",
     "DiagnosisRetryPolicy": "rayflight.airflow.retry",
     "RayClusterReadySensor": "rayflight.airflow.sensors",
     "RayJobFinishedSensor": "rayflight.airflow.sensors",
@@ -46,6 +50,7 @@ __all__ = [
     "DeleteRayCluster",
     "DiagnosisRetryPolicy",
     "PlanFlight",
+    "PoolHistory",
     "RayClusterGoneSensor",
     "RayClusterReadySensor",
     "RayJobFinishedSensor",
@@ -54,6 +59,7 @@ __all__ = [
     "SweepClusters",
     "VerifyRayCluster",
     "training_run",
+    "verified_pool",
 ]
 
 

@@ -189,9 +189,10 @@ def run_archive_url(base: str, dag_id: str, run_id: str) -> str:
     return f"{base.rstrip('/')}/{_plain(dag_id)}/{_plain(run_id)}"
 
 
-def archive_base(flight: Flight) -> str:
-    """The base that the flight's archive was put below; what is kept over many runs stands there."""
-    return flight.archive.removesuffix(archive_url("", flight.owner))
+def fleet(flight: Flight) -> Archive | None:
+    """The base that the flight's archive was put below: what is kept over many runs stands there."""
+    name = archive_url("", flight.owner)
+    return archive(flight.archive.removesuffix(name)) if flight.archive.endswith(name) else None
 
 
 def _plain(text: str) -> str:

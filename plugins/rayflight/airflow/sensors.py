@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow import metrics
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.errors import InvalidSpec
@@ -27,6 +28,7 @@ class RayClusterReadySensor(FlightOperator):
 
     def finish(self, context: Context, result: dict[str, Any]) -> Any:
         """The cluster as it stands in the world."""
+        metrics.became_ready(context, result.get("times", {}))
         RayDashboardLink().push(context, result.get("dashboard"))
         return result["cluster"]
 
@@ -39,6 +41,7 @@ class RayJobFinishedSensor(FlightOperator):
     """
 
     template_fields = (*FlightOperator.template_fields, "submission")
+    trains = True
 
     def __init__(
         self, *, submission: Mapping[str, Any] | XComArg | str, timeout: timedelta | None = None, **kwargs: Any
@@ -67,6 +70,11 @@ class RayJobFinishedSensor(FlightOperator):
         known, url = self.run_async(arguments, flight)
         RayDashboardLink().push(context, url)
         return self.finish(context, self.run_step("follow", flight, known, method="resume"))
+
+    def finish(self, context: Context, result: dict[str, Any]) -> Any:
+        """A training that succeeded."""
+        metrics.count(metrics.JOBS, outcome="succeeded", cause="none")
+        return result
 
 
 class RayClusterGoneSensor(FlightOperator):

@@ -21,7 +21,7 @@ Step = Callable[["Tools", "Flight", Arguments], Awaitable[dict[str, Any]]]
 
 
 async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str, Any]:
-    """Arguments: stage, try_number, last_try, deadline. Returns cluster, checks, dashboard."""
+    """Arguments: stage, try_number, last_try, deadline. Returns cluster, checks, dashboard, times."""
     from rayflight.lifecycle.ensure import ensure as recipe
 
     ensured = await recipe(
@@ -36,6 +36,7 @@ async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
         "cluster": ensured.ref.to_dict(),
         "checks": [asdict(check) for check in ensured.checks],
         "dashboard": tools.backend.dashboard_url(ensured.ref),
+        "times": dict(ensured.times),
     }
 
 

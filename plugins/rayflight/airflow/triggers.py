@@ -49,7 +49,8 @@ class StepTrigger(BaseTrigger):
             async with access.backend(await access.aaccess(self.conn_id)) as backend:
                 archive = access.archive(flight.archive)
                 await archive.check()
-                async with Tools(backend=backend, archive=archive, say=self.log.info) as tools:
+                fleet = access.fleet(flight)
+                async with Tools(backend=backend, archive=archive, say=self.log.info, fleet=fleet) as tools:
                     result = await STEPS[self.step](tools, flight, self.arguments)
         except RayflightError as error:
             yield TriggerEvent(outcomes.failure(error))  # type: ignore[no-untyped-call]

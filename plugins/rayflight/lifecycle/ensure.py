@@ -6,7 +6,8 @@ or condemned, under a renewal number of its own, so that no name is ever used tw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from rayflight.backends.base import ClusterRef
@@ -16,7 +17,7 @@ from rayflight.labels import READY_SESSION, VERIFIED_SESSION
 from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.flight import Flight, Tools, current_cluster
 from rayflight.lifecycle.provision import provision
-from rayflight.lifecycle.ready import wait_ready
+from rayflight.lifecycle.ready import times_of, wait_ready
 from rayflight.lifecycle.verify import verify
 from rayflight.states import Stage
 
@@ -26,10 +27,11 @@ _BASE = {Stage.WAIT_READY: 0, Stage.VERIFY: 100, Stage.TRAIN: 200}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensured:
-    """The cluster as it then stands in the world, and the verification matrix where one was made."""
+    """The cluster as it then stands in the world, the matrix where one was made, how long it took."""
 
     ref: ClusterRef
     checks: tuple[Check, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 async def require_cluster(tools: Tools, flight: Flight) -> ClusterRef:
@@ -85,9 +87,10 @@ async def ensure(
         await _drop_older(tools, flight)
         ref = await provision(tools, flight)
     checks: tuple[Check, ...] = ()
+    times: Mapping[str, float] = {}
     try:
         if stage is Stage.WAIT_READY or READY_SESSION not in ref.annotations:
-            await wait_ready(tools, flight, ref, deadline=deadline)
+            times = times_of(await wait_ready(tools, flight, ref, deadline=deadline))
         if stage is not Stage.WAIT_READY and flight.verify:
             checks = (await verify(tools, flight, ref, deadline=deadline)).checks
     except Diagnosed as error:
@@ -96,7 +99,7 @@ async def ensure(
             await collect(tools, flight)
             await tools.backend.delete(ref)
         raise
-    return Ensured(ref=await require_cluster(tools, flight), checks=checks)
+    return Ensured(ref=await require_cluster(tools, flight), checks=checks, times=times)
 
 
 async def _drop_older(tools: Tools, flight: Flight) -> None:

@@ -89,6 +89,8 @@ class Flight:
 class Tools:
     """What a recipe works with: the backend, the flight's archive, where to say things, and the clock.
 
+    ``fleet`` is where the history of the pool is kept, over all runs: the archive's base, or None for none.
+
     Enter it around a recipe: what the flight recorder has not written yet is written at the end.
     """
 
@@ -96,6 +98,7 @@ class Tools:
     archive: Archive
     say: Say
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    fleet: Archive | None = None
     recorder: Recorder = field(init=False)
 
     def __post_init__(self) -> None:

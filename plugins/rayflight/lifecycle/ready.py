@@ -18,6 +18,7 @@ from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.turns import take_turn
 from rayflight.snapshot.model import Snapshot
 from rayflight.snapshot.readiness import readiness
+from rayflight.snapshot.times import seconds_between
 
 _POLL = 1.0  # seconds; only Ray's own state has no watch
 _TURN = timedelta(seconds=5)  # how often a waiting cluster of a sweep looks whether it is its turn
@@ -69,6 +70,17 @@ async def wait_ready(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline:
             verdict="unknown", facts=(f"still waiting for {voice.last}", *diagnosis.facts), gaps=diagnosis.gaps
         )
     raise WaitTimedOut("The cluster did not become ready in time", which=str(ref), diagnosis=diagnosis)
+
+
+def times_of(snapshot: Snapshot) -> dict[str, float]:
+    """Seconds since the RayCluster was created: until its last pod had a node (``queued``), until now (``ready``)."""
+    created = snapshot.cluster.created_at if snapshot.cluster else None
+    conditions = [pod.condition("PodScheduled") for pod in snapshot.pods if pod.deleting_since is None]
+    scheduled = [it.since for it in conditions if it and it.status == "True" and it.since]
+    complete = bool(conditions) and len(scheduled) == len(conditions)
+    queued = seconds_between(created, max(scheduled)) if complete else None
+    found = {"queued": queued, "ready": seconds_between(created, snapshot.taken_at)}
+    return {name: max(0.0, value) for name, value in found.items() if value is not None}
 
 
 async def _turn(tools: Tools, flight: Flight, ref: ClusterRef, voice: _Voice) -> None:

@@ -15,6 +15,7 @@ from rayflight.backends.base import ClusterRef, RayJobs, Submission
 from rayflight.errors import ApiUnreachable, Conflict, VerificationFailed
 from rayflight.findings import Check
 from rayflight.labels import VERIFIED_SESSION, digest
+from rayflight.lifecycle.fleet import remember
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.submission import NUMBER, TASK, mine, submission_id
 from rayflight.rayjobs.probe import probe_entrypoint, probe_package, probe_result
@@ -49,6 +50,7 @@ async def verify(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline: dat
     result = probe_result(log)
     checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:])
     await _keep(tools, flight, ref, checks, result)
+    await remember(tools, flight, ref, snapshot, checks, result)
     for check in checks:
         if check.verdict == Verdict.WARNED:
             tools.say("Warning: %s: %s: %s. Next: %s", check.id, check.subject, check.observed, check.next_step)

@@ -3,6 +3,7 @@
 from rayflight.airflow.operators.collect import CollectRayLogs
 from rayflight.airflow.operators.create import CreateRayCluster
 from rayflight.airflow.operators.delete import DeleteRayCluster
+from rayflight.airflow.operators.history import PoolHistory
 from rayflight.airflow.operators.plan import PlanFlight
 from rayflight.airflow.operators.submit import SubmitRayJob
 from rayflight.airflow.operators.sweep import SweepClusters
@@ -13,6 +14,7 @@ __all__ = [
     "CreateRayCluster",
     "DeleteRayCluster",
     "PlanFlight",
+    "PoolHistory",
     "SubmitRayJob",
     "SweepClusters",
     "VerifyRayCluster",

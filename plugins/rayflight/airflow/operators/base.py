@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from rayflight.airflow import access, outcomes
+from rayflight.airflow import access, metrics, outcomes
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.retry import DiagnosisRetryPolicy
 from rayflight.errors import InvalidSpec, RayflightError
@@ -31,6 +31,7 @@ class FlightOperator(BaseOperator):
     template_fields: Sequence[str] = ("flight", "conn_id")
     operator_extra_links: Collection[BaseOperatorLink] = (RayDashboardLink(), ArchiveLink())
     ui_color = "#dcebf7"
+    trains = False  # whether its outcome is a training's
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class FlightOperator(BaseOperator):
         try:
             return asyncio.run(self._with_tools(recipe, flight))
         except RayflightError as error:
+            self._count(error)
             self.log.debug("What lies behind the error of this task", exc_info=error)
             raise error from None  # its sentence says why: the task log need not show four exceptions of libraries
 
@@ -77,7 +79,8 @@ class FlightOperator(BaseOperator):
         async with access.backend(await access.aaccess(self.conn_id)) as backend:
             archive = access.archive(flight.archive)
             await archive.check()
-            async with Tools(backend=backend, archive=archive, say=self.log.info) as tools:
+            fleet = access.fleet(flight)
+            async with Tools(backend=backend, archive=archive, say=self.log.info, fleet=fleet) as tools:
                 return await recipe(tools)
 
     def run_step(
@@ -102,7 +105,18 @@ class FlightOperator(BaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any]) -> Any:
         """After a deferral: the step's result as this task's result, or the step's error."""
-        return self.finish(context, outcomes.result(event))
+        return self.finish(context, self.outcome(event))
+
+    def outcome(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The step's result. Raises what the step raised; counted here, since a trigger has no metrics."""
+        try:
+            return outcomes.result(event)
+        except RayflightError as error:
+            self._count(error)
+            raise
+
+    def _count(self, error: RayflightError) -> None:
+        metrics.failed(error, stage=self.task_id.rpartition(".")[2], training=self.trains)
 
     def finish(self, context: Context, result: dict[str, Any]) -> Any:
         """Last words of the task; the result goes to XCom."""

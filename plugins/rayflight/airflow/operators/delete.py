@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow import metrics
 from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator
+from rayflight.snapshot.times import seconds_between
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,6 +27,22 @@ class DeleteRayCluster(FlightOperator):
         flight = self.the_flight()
         arguments = {"failed": self._failed(context), "deadline": self.deadline()}
         return self.finish(context, self.run_step("tear_down", flight, arguments, method="resume"))
+
+    def finish(self, context: Context, result: dict[str, Any]) -> Any:
+        """How long GPUs were held, and for what."""
+        if not result.get("kept"):
+            flight = self.the_flight()
+            simulated, gpus = bool(flight.spec.get("simulated")), flight.cluster_spec.gpus
+            metrics.landed(context, result, simulated=simulated, useful=gpus * self._trained(context))
+        return result
+
+    def _trained(self, context: Context) -> float:
+        """Seconds of the trainings upstream that succeeded, by Ray's own times."""
+        ids = [task.task_id for task in self.get_flat_relatives(upstream=True) if getattr(task, "trains", False)]
+        ti = context["ti"]
+        found = [ti.xcom_pull(task_ids=task_id, map_indexes=ti.map_index) for task_id in ids]
+        seconds = (seconds_between(it.get("started_at"), it.get("ended_at")) for it in found if isinstance(it, dict))
+        return sum(value for value in seconds if value)
 
     def _failed(self, context: Context) -> bool:
         ti = context["ti"]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import access, forms, outcomes
+from rayflight.airflow import access, forms, metrics
 from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator, plain
@@ -39,6 +39,7 @@ class SubmitRayJob(FlightOperator):
     """
 
     template_fields = (*FlightOperator.template_fields, "job")
+    trains = True
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class SubmitRayJob(FlightOperator):
 
     def resume_prepared(self, context: Context, event: dict[str, Any]) -> Any:
         """The next cluster is there and verified."""
-        return self._prepared(context, outcomes.result(event))
+        return self._prepared(context, self.outcome(event))
 
     def _prepared(self, context: Context, result: dict[str, Any]) -> Any:
         from rayflight.backends.base import ClusterRef
@@ -108,6 +109,11 @@ class SubmitRayJob(FlightOperator):
         }
         self.followed = {**arguments, "ti": ti}
         return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))
+
+    def finish(self, context: Context, result: dict[str, Any]) -> Any:
+        """A training that succeeded."""
+        metrics.count(metrics.JOBS, outcome="succeeded", cause="none")
+        return result
 
     def on_kill(self) -> None:
         """Without deferral: stop the submission if a person ended this task, not when its worker is shut down."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rayflight.airflow import metrics
+from rayflight.airflow.assets import VERIFIED, announce
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.states import Stage
@@ -20,6 +22,7 @@ class VerifyRayCluster(FlightOperator):
     """
 
     def __init__(self, *, timeout: timedelta = timedelta(minutes=10), **kwargs: Any) -> None:
+        kwargs["outlets"] = [*kwargs.get("outlets", ()), VERIFIED]
         super().__init__(timeout=timeout, **kwargs)
 
     def execute(self, context: Context) -> Any:
@@ -44,4 +47,6 @@ class VerifyRayCluster(FlightOperator):
                 row["observed"],
                 row["expected"],
             )
+        metrics.verified(result["checks"], passed=True)
+        announce(context, self.the_flight(), result)
         return {"verdict": "passed", "cluster": result["cluster"]["name"], "checks": result["checks"]}

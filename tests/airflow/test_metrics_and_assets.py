@@ -1,0 +1,109 @@
+"""What a task tells Airflow's metrics and assets: stable names, complete tags, and nothing when there is no name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rayflight import errors
+from rayflight.airflow import metrics, outcomes, verified_pool
+from rayflight.airflow.operators import VerifyRayCluster
+from rayflight.airflow.sensors import RayClusterReadySensor
+from rayflight.findings import Diagnosis
+from tests.fake_context import a_context
+from tests.unit.alerts.faults import check, failed
+from tests.world import flight
+
+
+class Exporter:
+    """Airflow's metrics interface as the task sees it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any, dict[str, str]]] = []
+
+    def incr(self, name: str, count: int, *, tags: dict[str, str]) -> None:
+        self.sent.append((name, count, tags))
+
+    def timing(self, name: str, dt: Any, *, tags: dict[str, str]) -> None:
+        self.sent.append((name, dt.total_seconds(), tags))
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Exporter:
+    made = Exporter()
+    monkeypatch.setattr(metrics, "_stats", lambda: made)
+    return made
+
+
+def operator() -> VerifyRayCluster:
+    return VerifyRayCluster(task_id="verify", flight={**flight().to_dict(), "spec": {"name": "gpu-2x1", "groups": []}})
+
+
+RESULT = {
+    "cluster": {"name": "rf-1"},
+    "checks": [{"id": "compute", "verdict": "not applicable", "level": 4, "subject": "s", "observed": "o",
+                "expected": "e", "facts": {"node": "gpu-1"}}],
+}  # fmt: skip
+
+
+class Events(dict[Any, Any]):
+    """Airflow's accessor of outlet events."""
+
+    def add(self, asset: Any, *, extra: dict[str, Any]) -> None:
+        self[asset.uri] = extra
+
+    def __missing__(self, alias: Any) -> Events:
+        assert alias.name == "rayflight-verified"
+        return self
+
+
+def test_a_passed_verification_counts_its_rows_and_updates_the_asset_of_its_shape(exporter: Exporter) -> None:
+    events = Events()
+    operator().finish({**a_context(), "outlet_events": events}, RESULT)
+    assert exporter.sent == [
+        ("rayflight.verification.checks", 1, {"check": "compute", "verdict": "not_applicable"}),
+        ("rayflight.verification.runs", 1, {"result": "passed"}),
+    ]
+    assert events[verified_pool("gpu-2x1").uri]["nodes"] == ["gpu-1"]
+
+
+def test_a_failed_verification_counts_rows_and_cause_and_updates_no_asset(exporter: Exporter) -> None:
+    with pytest.raises(errors.VerificationFailed):
+        operator().resume(a_context(), outcomes.failure(failed(check())))
+    assert ("rayflight.task.failures", 1, {"stage": "verify", "cause": "verification-compute"}) in exporter.sent
+    assert ("rayflight.verification.runs", 1, {"result": "failed"}) in exporter.sent
+
+
+def test_the_time_to_ready_is_told_where_it_is_known(exporter: Exporter) -> None:
+    sensor = RayClusterReadySensor(task_id="wait_ready", flight=flight().to_dict())
+    sensor.finish(a_context(), {"cluster": {}, "times": {"ready": 41.5, "queued": 12.0}})
+    sensor.finish(a_context(), {"cluster": {}})
+    assert exporter.sent == [
+        ("rayflight.cluster.ready_time", 41.5, {"dag_id": "train"}),
+        ("rayflight.cluster.queue_time", 12.0, {"dag_id": "train"}),
+    ]
+
+
+def test_gpu_seconds_without_a_training_that_succeeded_are_wasted(exporter: Exporter) -> None:
+    metrics.landed(a_context(), {"gpu_seconds": 100.0}, simulated=False, useful=60.0)
+    assert [(name, value) for name, value, _ in exporter.sent] == [
+        ("rayflight.gpu.held_seconds", 100),
+        ("rayflight.gpu.wasted_seconds", 40),
+    ]
+
+
+def test_an_unknown_cause_is_called_unknown(exporter: Exporter) -> None:
+    error = errors.JobFailed("x", diagnosis=Diagnosis(verdict="unknown"))
+    metrics.failed(error, stage="train", training=True)
+    assert ("rayflight.job.outcomes", 1, {"outcome": "failed", "cause": "unknown"}) in exporter.sent
+
+
+def test_an_exporter_in_trouble_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_stats", object)
+    metrics.count(metrics.VERIFICATIONS, result="passed")
+
+
+def test_a_metric_with_other_tags_than_its_own_is_a_mistake(exporter: Exporter) -> None:
+    with pytest.raises(ValueError, match="has the tags"):
+        metrics.count(metrics.JOBS, outcome="failed")
