@@ -39,6 +39,8 @@ _AFTERMATH = {  # what vanishes with the head and only a person wants to see
     "train_runs": ("/api/train/v2/runs/v1", None),
     "actors": ("/api/v0/actors", {"detail": "1", "limit": "1000"}),
 }
+# Ray says 500 when no training here used Ray Train, or none is tracked (dashboard/modules/train/train_head.py).
+_NO_TRAIN = re.compile(r"^Train (state data is not available|is not installed)")
 _T = TypeVar("_T")
 _EXISTS = re.compile(r"submission_id .* already exists", re.IGNORECASE)
 
@@ -180,6 +182,8 @@ class RayJobsClient:
     async def _piece(self, name: str, path: str, params: Mapping[str, str] | None) -> Any:
         try:
             response = await self._transport.request("GET", path, params=params, timeout=self._read_timeout)
+            if response.status == 500 and _NO_TRAIN.search(response.text):
+                return {"train_runs": {}}
             return self._data(response, f"Cannot read Ray's {name.replace('_', ' ')}", "")
         except ApiError as error:
             return Gap(source=f"ray/{name}", why=str(error))
