@@ -35,6 +35,7 @@ class Jobs(RayJobs):
         self.log = b""
         self.submitted: list[Submission] = []
         self.stopped: list[str] = []
+        self.packages: dict[str, bytes] = {}
         self.silent = False
         self.lose_answer = False
 
@@ -69,6 +70,7 @@ class Jobs(RayJobs):
 
     async def upload_package(self, name: str, archive: bytes) -> str:
         self._answer()
+        self.packages[name] = archive
         return f"gcs://{name}"
 
     async def stop(self, submission_id: str) -> bool:

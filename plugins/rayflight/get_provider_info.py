@@ -75,6 +75,7 @@ def get_provider_info() -> dict[str, Any]:
                 },
             }
         ],
+        "task-decorators": [{"name": "ray", "class-name": "rayflight.airflow.decorator.ray_task"}],
         "cli": ["rayflight.airflow.cli.commands"],
         "config": {
             "rayflight": {

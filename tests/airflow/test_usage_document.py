@@ -32,7 +32,7 @@ def dags_of(source: str) -> list[DAG]:
 
 
 def test_there_are_examples():
-    assert (len(PYTHON), len(COMMANDS)) == (5, 4)
+    assert (len(PYTHON), len(COMMANDS)) == (6, 4)
 
 
 @pytest.mark.parametrize("source", PYTHON)

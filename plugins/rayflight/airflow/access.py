@@ -1,9 +1,9 @@
 """From an Airflow connection to a backend, and from a flight to its archive. Resolved once per task or trigger.
 
 Both Airflow's own ``kubernetes`` connections and ``rayflight`` connections are understood: the same extras (in_cluster,
-kube_config_path, kube_config, cluster_context, namespace), and Rayflight's own: kubernetes_conn_id (a connection whose
-extras these stand on), token, allowed_namespaces, dashboard and archive. With the extra ``{"backend": "local"}`` clusters
-are processes of this machine (extras folder, ray, network).
+kube_config_path, kube_config, cluster_context, namespace), and Rayflight's own: kubernetes_conn_id (a connection on
+whose extras these stand), token, allowed_namespaces, dashboard and archive. With the extra ``{"backend": "local"}``
+clusters are processes of this machine (extras folder, ray, network).
 """
 
 from __future__ import annotations

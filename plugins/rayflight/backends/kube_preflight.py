@@ -96,8 +96,9 @@ class Preflight:
         dimmed = await self._rights(namespace, token=False)
         may = "all rights" if not dimmed else f"all rights that a flight needs, but {'; '.join(dimmed)}"
         way = "through the API server" if self._access.dashboard == "proxy" else "by cluster DNS"
+        kuberay = f"{RAYCLUSTERS.group}/{RAYCLUSTERS.version} (KubeRay)"
         return (
-            f"Kubernetes {version} at {self._client.server} serves {RAYCLUSTERS.group}/{RAYCLUSTERS.version} (KubeRay), "
+            f"Kubernetes {version} at {self._client.server} serves {kuberay}, "
             f"Ray is reached {way}, and in namespace {namespace} there are {may}."
         )
 

@@ -18,6 +18,8 @@ from rayflight.snapshot.model import Job
 
 PROGRESS = b"RAYFLIGHT_PROGRESS "
 _TAIL = 400  # last lines that a diagnosis reads: several failures of Ray Train with their tracebacks
+RESULT = "RAYFLIGHT_RESULT "  # what a function returned: for a machine, and up to 256 KiB long
+_SHOWN = 80
 _BLOCK = 1024 * 1024  # bytes per request and per segment
 
 
@@ -63,7 +65,7 @@ class DriverLog:
         shown = self.tools.archive.masker(data)
         self.tools.say("Driver log, bytes %d to %d:", start, start + len(data))
         for line in shown.decode(errors="replace").splitlines():
-            self.tools.say("%s", line)
+            self.tools.say("%s", line if RESULT not in line else f"{line[:_SHOWN]} ({len(line)} characters)")
         self._note(shown)
 
     def _note(self, data: bytes) -> None:

@@ -95,7 +95,7 @@ class SubmitRayJob(FlightOperator):
         flight = replace(flight, owner=ref.owner) if ref.owner else flight
         ti = context["ti"]
         submitted, url = self.run_async(
-            lambda tools: _submit(tools, flight, ref, job, task=self.task_id, try_number=ti.try_number), flight
+            lambda tools: _submit(tools, flight, ref, job, task=_in_full(ti), try_number=ti.try_number), flight
         )
         RayDashboardLink().push(context, url)
         if not self.wait:
@@ -127,6 +127,12 @@ class SubmitRayJob(FlightOperator):
     def _stop(self, *, ti: Any, cluster: Mapping[str, Any], submission_id: str, **_: Any) -> None:
         if ended_by_a_person(ti, at_work="running", say=self.log.info):
             asyncio.run(stop(access.access(self.conn_id), cluster, submission_id, self.log.info))
+
+
+def _in_full(ti: Any) -> str:
+    """Mapped tasks may share a cluster: each has submissions of its own."""
+    unmapped = ti.map_index is None or ti.map_index < 0
+    return str(ti.task_id) if unmapped else f"{ti.task_id}[{ti.map_index}]"
 
 
 async def _usable(tools: Tools, flight: Flight, try_number: int) -> ClusterRef | None:
