@@ -59,7 +59,9 @@ def test_ray_nodes_of_one_address_are_told_apart_by_name():
 
 
 def test_a_tree_that_was_not_started_yet_is_being_created():
-    assert "containers are being created" in readiness(seen(None, SECOND=NEW)).waiting_for
+    snapshot = seen(None, SECOND=NEW)
+    assert "containers are being created" in readiness(snapshot).waiting_for
+    assert [pod.containers[0].ready for pod in snapshot.pods] == [True, True, False]
 
 
 def test_a_tree_that_waits_for_gpus_is_unschedulable():

@@ -50,7 +50,7 @@ async def test_a_dashboard_that_does_not_listen_is_unreachable(socket, port):
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         closed = server.sockets[0].getsockname()[1]
     async with await relay.serve(socket, closed), HttpxTransport("http://127.0.0.1:1", socket=str(socket)) as ray:
-        with pytest.raises(ApiUnreachable):
+        with pytest.raises(ApiUnreachable, match="disconnected"):
             await ray.request("GET", "/api/version", timeout=5)
 
 
