@@ -31,6 +31,12 @@ class Metric:
     tags: tuple[str, ...]
     meaning: str
 
+    @property
+    def prometheus(self) -> str:
+        """Its name behind an OpenTelemetry collector's Prometheus exporter, with Airflow's default prefix."""
+        suffix = "_total" if self.kind == "counter" else "_milliseconds"
+        return f"airflow_{self.name.replace('.', '_')}{suffix}"
+
 
 CHECKS = Metric(
     name="rayflight.verification.checks",

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from airflow.sdk.configuration import conf
 
+from rayflight.labels import Owner
+
 SECTION = "rayflight"
 
 
@@ -40,5 +42,5 @@ def grafana_url(dag_id: str, run_id: str, *, start: datetime, end: datetime) -> 
     if not base:
         return ""
     window = {"from": int(start.timestamp() * 1000), "to": int(end.timestamp() * 1000)}
-    query = {**window, "var-dag_id": dag_id, "var-run_id": run_id}
-    return f"{base}?{urlencode(query)}"
+    owner = Owner(airflow=instance() or "unnamed", dag_id=dag_id, run_id=run_id, group="")
+    return f"{base}?{urlencode({**window, 'var-run': owner.run_digest})}"

@@ -1,7 +1,7 @@
 """A value per key with compare-and-set, on any store of the archive: versions are objects that are only ever created.
 
 ``KEY/00000007.json`` is version 7; whoever creates the next number first has set the value. Old versions are removed by
-the winner. No lock, no clock; the store's own conditional write decides (decision 17).
+the winner. No lock, no clock; the store's own conditional write decides (decision 20).
 """
 
 from __future__ import annotations
