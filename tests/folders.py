@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests import moments
 
 
@@ -20,6 +22,8 @@ def write_moment(place: Path, name: str, **changes: Any) -> Path:
     data = moments.raw(name)
     place.mkdir(parents=True)
     (place / "collected.json").write_text(json.dumps({"at": data["taken_at"]}))
+    if "asked" in data:
+        (place.parent / "manifest.yaml").write_text(yaml.safe_dump(data["asked"]))
     answers = {**data["raw"], **{key.replace("__", "/"): value for key, value in changes.items()}}
     for file, answer in answers.items():
         path = place / (f"{file}.txt" if file == "ray/gcs_healthz" else f"{file}.json")

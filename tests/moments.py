@@ -25,4 +25,6 @@ def moment(name: str, **changes: Any) -> Snapshot:
     """The Snapshot of that moment; ``changes`` replace raw answers by name (``pods={"error": "..."}``)."""
     data = raw(name)
     answers = {**data["raw"], **{key.replace("__", "/"): value for key, value in changes.items()}}
-    return assemble(answers, namespace=data["namespace"], name=data["name"], taken_at=data["taken_at"])
+    return assemble(
+        answers, namespace=data["namespace"], name=data["name"], taken_at=data["taken_at"], asked=data.get("asked")
+    )

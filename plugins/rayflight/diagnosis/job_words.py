@@ -84,7 +84,7 @@ JOB_KINDS = (
     ),
     JobKind(
         id="entrypoint-resources-unavailable",
-        title="The entrypoint could not be placed",
+        title="The entrypoint's resources never became free",
         error="JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
         next_step="ask for less for the entrypoint, or for larger pods",
     ),

@@ -41,7 +41,7 @@ XIDS: dict[int, tuple[str, str, str]] = {
     143: ("hardware", "GPU initialisation failed", "restart the node, replace the GPU if it stays"),
     154: ("hardware", "the driver asks for a recovery action", "do what it names (reset, drain, restart the node)"),
 }
-_XID = re.compile(r"\bXid\b[^\n]*?(?:[:=]\s*|\)\s*:\s*)(?P<code>\d{1,3})\b")
+_XID = re.compile(r"\bXid\b(?:\s*\([^)]*\))?\s*[:=]?\s*(?P<code>\d{1,3})\b")
 _LOST = re.compile(r"(GPU is lost|fallen off the bus)", re.IGNORECASE)
 _NO_DRIVER = re.compile(
     r"(could not load NVML library|libnvidia-ml\.so\.1: cannot open shared object"

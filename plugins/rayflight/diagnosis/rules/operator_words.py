@@ -75,9 +75,9 @@ def _two_heads(case: Case) -> Iterable[Finding]:
             "the operator "
             "does nothing until one of them is deleted",
             objects=quoting.objects(heads),
-            evidence=tuple(
-                Evidence(object=f"pod {pod.name}", text="is a head pod", at=pod.created_at) for pod in heads
-            ),
+            evidence=[
+                Evidence(object=f"further head pod {pod.name}", text="is there", at=pod.created_at) for pod in heads[1:]
+            ],
             since=max((pod.created_at or "" for pod in heads), default=None),
         )
 

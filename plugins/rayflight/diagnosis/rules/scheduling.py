@@ -160,7 +160,7 @@ def _may_be_added(group: Waiting, proof: Never) -> Finding:
     return _finding(
         group,
         id="unschedulable",
-        title="The pods do not fit on the nodes that are there",
+        title="The scheduler cannot place the pods",
         summary=f"{proof.summary}; a node autoscaler may still act",
         next_step="wait some seconds for a node autoscaler",
         decision=Decision.WAIT,
