@@ -109,6 +109,16 @@ async def test_two_writers_that_see_the_same_give_it_once(tmp_path: Path):
     assert texts(await timeline(archive(tmp_path), FOLDER)) == texts(alone)
 
 
+async def test_two_writers_at_the_same_moment_do_not_overwrite_each_other(tmp_path: Path):
+    first, second = (Recorder(archive(tmp_path), silent) for _ in range(2))
+    await first.record(FOLDER, replace(BORN, events=(event("One", "seen by the first", uid="e1"),)))
+    await second.record(FOLDER, replace(BORN, events=(event("Two", "seen by the second", uid="e2"),)))
+    await asyncio.gather(first.close(), second.close())
+    told = " ".join(texts(await timeline(archive(tmp_path), FOLDER)))
+    assert "seen by the first" in told
+    assert "seen by the second" in told
+
+
 async def test_a_frozen_writer_that_wakes_up_repeats_nothing(tmp_path: Path):
     frozen = Recorder(archive(tmp_path), silent)
     await frozen.record(FOLDER, BORN)
@@ -121,10 +131,14 @@ async def test_a_frozen_writer_that_wakes_up_repeats_nothing(tmp_path: Path):
 
 
 async def test_secrets_are_masked_and_lines_stay_whole(tmp_path: Path):
-    said = event("Failed", 'cookie: session=abcdefghijk "password=hunter2hunter2"', about=worker(1))
-    await recorded(tmp_path, [seen(1, events=(said,))])
+    said = (
+        event("Failed", "cookie: session=abcdefghijk", about=worker(1)),
+        event("Failed", 'the argument "password=hunter2hunter2" is odd', about=worker(1)),
+    )
+    await recorded(tmp_path, [seen(1, events=said)])
     data = b"".join(path.read_bytes() for path in segments(tmp_path))
     assert b"hunter2" not in data
+    assert b"abcdefghijk" not in data
     assert len(list(parse(data))) == data.count(b"\n")
 
 
@@ -143,6 +157,28 @@ async def test_a_full_disk_is_said_once_and_fails_nothing(tmp_path: Path):
     await recorder.close()
     assert len(said) == 1
     assert recorder.missing == (f"the flight recorder of {FOLDER}: [Errno 28] No space left on device",)
+
+
+class Hiccup(Archive):
+    """A store that refuses the first write."""
+
+    refused = 0
+
+    async def write(self, name: str, data: bytes) -> None:
+        if not self.refused:
+            self.refused += 1
+            raise OSError(110, "Connection timed out")
+        await super().write(name, data)
+
+
+async def test_what_could_not_be_written_is_written_later(tmp_path: Path):
+    store = Hiccup(tmp_path, url=tmp_path.as_uri())
+    recorder = Recorder(store, lambda *_: None)
+    for look in (BORN, RUNS, GONE):
+        await recorder.record(FOLDER, look)
+    await recorder.close()
+    assert store.refused == 1
+    assert texts(await timeline(store, FOLDER)) == texts(await recorded(tmp_path / "well", [BORN, RUNS, GONE]))
 
 
 class Slow(Archive):
