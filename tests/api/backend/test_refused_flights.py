@@ -16,6 +16,7 @@ import pytest
 from rayflight.airflow import CreateRayCluster
 from rayflight.errors import ApiUnreachable, InvalidSpec, PermissionMissing, RayflightError, TokenRefused
 from testbed.api import ApiServer
+from testbed.process import wait_until
 from tests.api.backend.test_permissions import Grant
 from tests.fake_context import a_context, assert_one_sentence
 
@@ -57,6 +58,8 @@ def nothing_is_created(new_kuberay: ApiServer) -> Iterator[None]:
 
 def everything(server: ApiServer) -> list[str]:
     """Whatever a flight could make, wherever."""
+    # For a moment after its CRD was created, a kind is served but its storage is not there yet.
+    assert wait_until(lambda: server.client.request("GET", "/apis/ray.io/v1/rayclusters")[0] == 200, 20)
     paths = ("/apis/ray.io/v1/rayclusters", "/api/v1/secrets", "/api/v1/pods", "/api/v1/services")
     items = [item for path in paths for item in server.client.get(path)["items"]]
     return sorted(item["metadata"]["uid"] for item in items)
