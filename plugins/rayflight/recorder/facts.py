@@ -33,7 +33,7 @@ UNREAD = {
 class Fact(NamedTuple):
     """``value`` is compared; ``since`` is the source's own time, ``detail`` goes with it in words.
 
-    ``name`` is told, not compared: events are known by their UID alone, so that a checkpoint of thousands stays small.
+    ``name`` is told, not compared: events are known by a digest alone, so that a checkpoint of thousands stays small.
     """
 
     value: str
@@ -184,11 +184,11 @@ def _surroundings(seen: Snapshot, mounted: Collection[str]) -> _Pairs:
 
 
 def _event(item: Event) -> tuple[Key, Fact]:
-    """An event is what its UID says; without one, what it says."""
-    uid = item.uid or digest(item.kind, item.name, item.reason, item.message, item.first_at)
+    """Whatever it says for the same reason since the same moment is one event, which comes again (``count``)."""
+    one = digest(item.kind, item.name, item.uid, item.reason, item.message, item.source, item.first_at, length=16)
     told = " ".join(part for part in ("" if item.type == "Normal" else item.type, item.reason) if part)
     return (
-        Key(KUBERNETES, EVENT, "", uid),
+        Key(KUBERNETES, EVENT, "", one),
         Fact(str(item.count), item.last_at, f"{told}: {item.message}", f"{item.kind} {item.name}"),
     )
 

@@ -53,7 +53,7 @@ class Tape:
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint. Raises KeyError, TypeError or ValueError on anything else."""
         facts = {Key(*item[:4]): Fact(item[4], item[5]) for item in state["facts"]}
-        events = {Key(KUBERNETES, EVENT, "", uid): Fact(str(count)) for uid, count in state["events"].items()}
+        events = {Key(KUBERNETES, EVENT, "", one): Fact(str(count)) for one, count in state["events"].items()}
         folding = Folding(state["counts"], int(state["size"]))
         self.facts, self.at, self.folding = facts | events, str(state["at"]), folding
         self.errors = [str(error) for error in state["errors"]]

@@ -26,7 +26,12 @@ def crash_loop(rounds: int, each: int) -> Iterator[Snapshot]:
         )
         pod = replace(pod, name=f"flight-gpu-worker-{'bcdfg' if number % 2 else number:0>5}", uid=f"uid-{number}")
         events = tuple(
-            event(_KINDS[one % 10], f"attempt {number} of {pod.name}: {'x' * 200}", about=pod, uid=f"e{number}-{one}")
+            event(
+                _KINDS[one % 10],
+                f"attempt {number} of {pod.name}: {'x' * 200}",
+                about=pod,
+                first_at=at(number + one / 100),
+            )
             for one in range(each)
         )
         yield seen(number, pods=(head(), pod), ray=ray(head()), events=events)
@@ -43,7 +48,7 @@ async def test_ten_thousand_events_of_a_crash_loop_stay_small_and_keep_every_kin
 
 
 async def test_one_event_that_repeats_ten_thousand_times_is_one_line(tmp_path: Path):
-    same = event("BackOff", "Back-off restarting failed container", about=worker(1), uid="e1")
+    same = event("BackOff", "Back-off restarting failed container", about=worker(1))
     looks = [seen(number, events=(replace(same, count=number * 10 + 1),)) for number in range(1000)]
     found = await recorded(tmp_path, looks)
     assert [text for text in texts(found) if "BackOff" in text] == [

@@ -36,19 +36,25 @@ async def test_the_next_task_goes_on_where_the_last_one_stopped(tmp_path: Path):
 
 async def test_events_between_two_tasks_are_told_from_the_api(tmp_path: Path):
     await recorded(tmp_path, [BORN])
-    between = event("Killing", "Stopping container", about=worker(1), uid="e1")
+    between = event("Killing", "Stopping container", about=worker(1))
     found = await recorded(tmp_path, [replace(GONE, events=(between,))])
     assert "Pod flight-gpu-worker-1: Warning Killing: Stopping container" in texts(found)
 
 
 async def test_an_event_is_told_once_however_many_tasks_see_it(tmp_path: Path):
-    same = event("BackOff", "Back-off", about=worker(1), uid="e1", count=3)
+    same = event("BackOff", "Back-off", about=worker(1), count=3)
     for number in range(3):
         again = replace(same, count=3 + number)
         found = await recorded(tmp_path, [seen(number * 10, events=(again,))])
     told = [text for text in texts(found) if "BackOff" in text]
     assert len(told) == 1
     assert "×5" in told[0]
+
+
+async def test_events_of_one_pod_are_told_apart(tmp_path: Path):
+    pulled, started, again = (event(reason, "container", about=worker(1)) for reason in ("Pulled", "Started", "Pulled"))
+    found = await recorded(tmp_path, [seen(50, events=(pulled, started, replace(again, first_at=seen(40).taken_at)))])
+    assert len([change for change in found if change.key.kind == "event"]) == 3
 
 
 async def test_a_long_silence_between_two_tasks_is_a_gap_record(tmp_path: Path):
@@ -111,8 +117,8 @@ async def test_two_writers_that_see_the_same_give_it_once(tmp_path: Path):
 
 async def test_two_writers_at_the_same_moment_do_not_overwrite_each_other(tmp_path: Path):
     first, second = (Recorder(archive(tmp_path), silent) for _ in range(2))
-    await first.record(FOLDER, replace(BORN, events=(event("One", "seen by the first", uid="e1"),)))
-    await second.record(FOLDER, replace(BORN, events=(event("Two", "seen by the second", uid="e2"),)))
+    await first.record(FOLDER, replace(BORN, events=(event("One", "seen by the first"),)))
+    await second.record(FOLDER, replace(BORN, events=(event("Two", "seen by the second"),)))
     await asyncio.gather(first.close(), second.close())
     told = " ".join(texts(await timeline(archive(tmp_path), FOLDER)))
     assert "seen by the first" in told
