@@ -94,9 +94,9 @@ def test_an_error_of_ours_keeps_its_next_step_and_one_of_others_gets_one() -> No
 
 
 def test_the_same_fault_on_another_node_or_of_another_cause_is_another_fault() -> None:
-    other_node = problem(failed(check(id="gpu-count", level=3, facts={"pod": "w-1", "node": "gpu-9"})), run=RUN, at=NOW)
+    elsewhere = alert(facts={"pod": "w-1", "node": "gpu-9"})
     same_by_another_dag = alert(run=Run(dag_id="other", run_id="r9", task_id="flight.verify"))
-    assert len({alert().fingerprint, other_node.fingerprint, alert(id="storage-shared").fingerprint}) == 3
+    assert len({alert().fingerprint, elsewhere.fingerprint, alert(id="storage-shared").fingerprint}) == 3
     assert same_by_another_dag.fingerprint == alert().fingerprint
 
 

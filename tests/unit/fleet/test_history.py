@@ -47,6 +47,12 @@ def test_a_failure_is_charged_to_the_gpu_of_the_rank_that_failed() -> None:
     assert (second["verdict"], second["gpus"][0]["verdict"]) == ("passed", "passed")
 
 
+def test_of_two_gpus_in_one_pod_only_the_bad_one_is_charged() -> None:
+    ranks = [{**rank(number), "pod": "w-1"} for number in (0, 1)]
+    first, _ = records(occasion(1), NODES, [check(facts={"pod": "w-1", "rank": 1})], {"ranks": ranks}).values()
+    assert {gpu["uuid"]: gpu["verdict"] for gpu in first["gpus"]} == {"GPU-1": "passed", "GPU-2": "failed"}
+
+
 def test_figures_are_those_with_a_unit() -> None:
     assert night(1)[0]["gpus"][0]["figures"] == {"copy.to_device_gbps": 24.0, "compute.bf16.tflops": 240.0}
 
