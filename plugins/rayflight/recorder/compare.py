@@ -45,7 +45,7 @@ def _new(before: Facts, now: Facts, at: str) -> Iterator[Change]:
             key=key._replace(name=fact.name) if fact.name else key,
             before=old.value if old else None,
             after=fact.value,
-            since=fact.since,
+            since=fact.since if old or fact.born == "" else fact.born,
             detail="; ".join(part for part in (fact.detail, *more) if part),
         ).clipped()
 

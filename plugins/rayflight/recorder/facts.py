@@ -19,6 +19,7 @@ RAY_NODE, JOB, PLACEMENT, DEMAND, SESSION = "Ray node", "submission", "placement
 DASHBOARD, RELIST = "dashboard", "relist"
 _QUIET_WAITS = ("ContainerCreating", "PodInitializing", "")
 _QUIET_CONDITIONS = ("Initialized", "ContainersReady", "PodReadyToStartContainers")
+_NEVER_WAS = (("RayClusterSuspended", "False"), ("RayClusterSuspending", "False"))
 _NOTED = {READY_SESSION: "ready in session", VERIFIED_SESSION: "verified in session", KEEP_UNTIL: "kept until"}
 _SILENCES = ("not asked for this time", "the head pod does not run")  # gaps of our own making, told by the pods
 # Which kinds keep their last known facts while that source of a Snapshot cannot be read.
@@ -40,6 +41,7 @@ class Fact(NamedTuple):
     since: str | None = None
     detail: str = ""
     name: str = ""
+    born: str | None = ""  # when the thing itself began, where that is not ``since``; None where nobody knows
 
 
 Facts = dict[Key, Fact]
@@ -93,7 +95,7 @@ def _cluster(seen: Snapshot) -> _Pairs:
 
 def _conditions(kind: str, name: str, conditions: Collection[Condition], quiet: Collection[str] = ()) -> _Pairs:
     for item in conditions:
-        if item.type not in quiet:
+        if item.type not in quiet and (item.type, item.status) not in _NEVER_WAS:
             said = " ".join(part for part in (item.status, item.reason) if part)
             yield Key(KUBERNETES, kind, name, item.type), Fact(said, item.since, item.message)
 
@@ -101,7 +103,7 @@ def _conditions(kind: str, name: str, conditions: Collection[Condition], quiet: 
 def _pod(pod: Pod) -> _Pairs:
     state = ": ".join(part for part in (pod.phase or "unknown", pod.reason, pod.message) if part)
     going = f"{state}, being deleted" if pod.deleting_since else state
-    yield Key(KUBERNETES, POD, pod.name), Fact(going, pod.deleting_since or _since(pod))
+    yield Key(KUBERNETES, POD, pod.name), Fact(going, pod.deleting_since or _since(pod), born=pod.created_at)
     if pod.node:
         scheduled = pod.condition("PodScheduled")
         yield Key(KUBERNETES, POD, pod.name, "node"), Fact(pod.node, scheduled.since if scheduled else None)
@@ -150,7 +152,7 @@ def _node(node: KubeNode) -> _Pairs:
     state = ("Ready" if node.ready else "not Ready") + (", cordoned" if node.unschedulable else "")
     ready = next((item for item in node.conditions if item.type == "Ready"), None)
     why = f"{ready.reason}: {ready.message}" if ready and not node.ready else ""
-    yield Key(KUBERNETES, NODE, node.name), Fact(state, ready.since if ready else None, why)
+    yield Key(KUBERNETES, NODE, node.name), Fact(state, ready.since if ready else None, why, born=None)
     for item in node.conditions:
         if item.type != "Ready" and item.status != "False":
             yield Key(KUBERNETES, NODE, node.name, item.type), Fact(f"{item.status} {item.reason}", item.since)

@@ -16,6 +16,15 @@ from rayflight.recorder.change import EVENT, GAP, Change, Key
 
 FOLDER, SEGMENT = "timeline", ".jsonl"
 _AT_ONCE = 16
+# What other lines tell as well, or what says nothing. A pull that took time is told.
+_ROUTINE = (
+    "Scheduled: ",
+    "Created: ",
+    "Started: ",
+    "Pulled: Container image",
+    "CreatedHeadPod: ",
+    "CreatedWorkerPod: ",
+)
 
 
 async def timeline(archive: Archive, folder: str) -> list[Change]:
@@ -32,13 +41,18 @@ async def timeline(archive: Archive, folder: str) -> list[Change]:
 
 
 def plain(found: Iterable[Change]) -> str:
-    """The timeline as people read it: one line per change, in UTC, the layer before the words."""
-    lines, day = list[str](), ""
+    """The timeline as people read it: one line per change, in UTC, the layer before the words. Routine is left out."""
+    lines, day, routine = list[str](), "", 0
     for change in found:
+        if change.key.kind == EVENT and change.detail.startswith(_ROUTINE):
+            routine += 1
+            continue
         if change.when[:10] != day:
             day = change.when[:10]
             lines.append(f"{day} (UTC)")
         lines.append(f"{change.when[11:23]}  {change.key.layer:<10}  {' '.join(change.text.split())}")
+    if routine:
+        lines.append(f"{routine} events of every start (Scheduled, Created, …) stand in {FOLDER}/*{SEGMENT} only")
     return "\n".join(lines) + "\n"
 
 

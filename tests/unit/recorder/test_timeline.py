@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rayflight.archive import Archive
-from rayflight.recorder import Recorder, timeline
-from rayflight.recorder.reading import parse
+from rayflight.recorder import Recorder, changes, timeline
+from rayflight.recorder.reading import parse, plain
 from tests.made_up import event, head, pending, ray, worker
 from tests.unit.recorder.looking import FOLDER, archive, recorded, seen, segments, silent, texts
 
@@ -25,6 +25,16 @@ async def test_it_reads_back_in_time_order_what_was_seen(tmp_path: Path):
     assert told.index("pod flight-gpu-worker-1: Pending → Running") < told.index(
         "pod flight-gpu-worker-1 is gone (was Running)"
     )
+
+
+def test_people_read_what_tells_something_and_how_much_was_left_out():
+    told = [event("Created", "Container created", about=worker(1)), event("BackOff", "Back-off", about=worker(1))]
+    text = plain(changes(seen(1), seen(2, events=tuple(replace(item, type="Normal") for item in told))))
+    assert text.splitlines() == [
+        "2026-12-01 (UTC)",
+        "10:00:02.000  kubernetes  Pod flight-gpu-worker-1: BackOff: Back-off",
+        "1 events of every start (Scheduled, Created, …) stand in timeline/*.jsonl only",
+    ]
 
 
 async def test_the_next_task_goes_on_where_the_last_one_stopped(tmp_path: Path):
