@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import shutil
 import signal
 import socket
@@ -22,11 +21,13 @@ from typing import Any
 
 import psutil
 
+from dev import quickstart_processes
 from dev.airflow_client import AirflowClient, Run
 from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
 from dev.demo_kube import judge_training, tell_landing
 from dev.flight_view import GROUP, FlightView, fail
+from dev.quickstart_processes import NotedAirflow, environment
 from rayflight.backends.local import LocalBackend
 from rayflight.backends.local_access import LocalAccess
 from rayflight.errors import RayflightError
@@ -35,7 +36,6 @@ FOLDER = ROOT / ".demo"
 DAG = "train_ddp"
 INSTANCE = "demo"
 _ROOM = 2 * 1024**3  # bytes: Airflow's database and logs, Ray's sessions
-_LEAST_PATIENCE = 90.0
 
 
 class Refused(Exception):
@@ -94,7 +94,7 @@ def left_behind(folder: Path, cluster: str) -> list[str]:
     named = [
         process.pid
         for process in psutil.process_iter()
-        if cluster and cluster in _environment(process).get("RAYFLIGHT_LOCAL_POD", "")
+        if cluster and cluster in environment(process).get("RAYFLIGHT_LOCAL_POD", "")
     ]
     records = [str(path) for path in (folder / "clusters").glob(f"*/{cluster}")] if cluster else []
     return [f"process {pid} of the cluster still runs" for pid in named] + [
@@ -127,19 +127,9 @@ def down(options: argparse.Namespace) -> int:
 def clear(folder: Path) -> int:
     """End what runs of this folder, whoever started it and however that ended. How many processes of Airflow it was."""
     _up_file(folder).unlink(missing_ok=True)
-    mine = _of_airflow(folder)
-    ended = len(mine)
-    deadline = time.monotonic() + 10
-    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):  # the second one: do not wait for running tasks
-        leaders = mine if number == signal.SIGKILL else [process for process in mine if _leads(process)] or mine
-        for process in leaders:
-            _send(process, number)
-        until = min(deadline, time.monotonic() + 3)
-        while (mine := _of_airflow(folder)) and time.monotonic() < until:
-            time.sleep(0.1)
-        deadline = max(deadline, time.monotonic() + 3)
-    if mine:
-        raise Refused(f"Processes {[process.pid for process in mine]} do not end even on SIGKILL.")
+    ended, left = quickstart_processes.end(folder / "airflow")
+    if left:
+        raise Refused(f"Processes {left} of Airflow do not end even on SIGKILL. Next: see what they wait for.")
     if (folder / "clusters").is_dir():
         asyncio.run(_end_clusters(folder))
     return ended
@@ -186,7 +176,7 @@ def _make(options: argparse.Namespace, *, keep: bool) -> Airflow:
         connections={"kubernetes_default": connection(folder)},
         rayflight={"instance": INSTANCE, "archive": (folder / "archive").as_uri()},
     )
-    return Airflow(settings, directory=folder / "airflow", keep=keep)
+    return NotedAirflow(settings, directory=folder / "airflow", keep=keep)
 
 
 def connection(folder: Path) -> Mapping[str, object]:
@@ -257,41 +247,6 @@ def _told(folder: Path) -> dict[str, Any] | None:
 
 def _address(told: Mapping[str, Any]) -> str:
     return f"{told['url']}  (sign in as admin with {told['password']})"
-
-
-def _of_airflow(folder: Path) -> list[psutil.Process]:
-    home = str((folder / "airflow").absolute())
-    mine = [process for process in psutil.process_iter() if _environment(process).get("AIRFLOW_HOME") == home]
-    return [process for process in mine if process.pid != os.getpid() and _lives(process)]
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    try:
-        found: dict[str, str] = process.environ()
-    except (psutil.Error, OSError):
-        return {}
-    return found
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
-def _leads(process: psutil.Process) -> bool:
-    try:
-        return bool(os.getsid(process.pid) == process.pid)
-    except OSError:
-        return False
-
-
-def _send(process: psutil.Process, number: signal.Signals) -> None:
-    try:
-        process.send_signal(number)
-    except psutil.Error:
-        return
 
 
 def _parser() -> argparse.ArgumentParser:
