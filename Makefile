@@ -5,11 +5,11 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 UV := .tools/bin/uv
 BIN := .venv/bin
-CODE := plugins testbed dags dev tests include
+CODE := plugins testbed dags docs/examples dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import bench-diagnose docs lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -78,6 +78,12 @@ bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, t
 
 bench-import: venv ## what importing Rayflight in a DAG file costs over airflow.sdk (median of 10)
 	$(BIN)/python -m dev.bench_import
+
+bench-diagnose: venv ## `rayflight diagnose` on a folder with 500 pods and 20,000 events: seconds and memory
+	$(BIN)/python -m dev.bench_diagnose
+
+docs: venv ## write the pages of docs/diagnosis from the code
+	$(BIN)/python -m dev.diagnosis_pages
 
 lock: .tools/.made-$(UV_VERSION) ## resolve pyproject.toml into requirements.lock again (UPGRADE=--upgrade for newer versions)
 	$(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate \

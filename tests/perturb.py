@@ -89,40 +89,29 @@ def _sound(pod: Pod) -> Pod:
 
 
 def _container(seen: Seen, name: str, pod: str) -> Seen:
-    calm = {
-        "state": "running",
-        "reason": "",
-        "message": "",
-        "ready": True,
-        "restarts": 0,
-        "last": None,
-        "terminated": None,
-    }
-    return _now(
-        seen,
-        pods=tuple(
-            replace(
-                it,
-                containers=tuple(
-                    replace(part, **calm, started_at=None)
-                    if part.name == name and not part.init
-                    else replace(
-                        part,
-                        state="terminated",
-                        reason="",
-                        message="",
-                        terminated=Termination(reason="Completed", exit_code=0),
-                    )
-                    if part.name == name
-                    else part
-                    for part in it.containers
-                ),
-            )
-            if it.name == pod
-            else it
-            for it in seen.now.pods
-        ),
+    return _now(seen, pods=tuple(_calm(it, name) if it.name == pod else it for it in seen.now.pods))
+
+
+def _calm(pod: Pod, name: str) -> Pod:
+    """An init container of that name has ended well, an ordinary one runs."""
+    done = Termination(reason="Completed", exit_code=0)
+    parts = (
+        replace(
+            it,
+            state="terminated" if it.init else "running",
+            terminated=done if it.init else None,
+            last=None,
+            reason="",
+            message="",
+            ready=True,
+            restarts=0,
+            started_at=None,
+        )
+        if it.name == name
+        else it
+        for it in pod.containers
     )
+    return replace(pod, containers=tuple(parts))
 
 
 def _cluster(seen: Seen, _name: str) -> Seen:
@@ -148,6 +137,7 @@ def _cluster(seen: Seen, _name: str) -> Seen:
 
 def _group(seen: Seen, name: str) -> Seen:
     found = seen.now.cluster
+    assert found is not None
     groups = tuple(replace(it, minimum=0) if it.name == name else it for it in found.groups)
     return _now(seen, cluster=replace(found, groups=groups))
 

@@ -47,14 +47,14 @@ MESHED = init_runs(
         container("istio-proxy", state="waiting"),
     ),
 )
-KAI = {"labels": {"kai.scheduler/queue": "q"}}
+KAI = {"kai.scheduler/queue": "q"}
 UNPLACED = worker(
     2,
     phase="Pending",
     node="",
     ip="",
     scheduler="kai-scheduler",
-    **KAI,
+    labels=KAI,
     conditions=(Condition(type="PodScheduled", status="False", reason="Unschedulable", message="gang", since=at(0)),),
 )
 FUSE = worker(
@@ -138,5 +138,5 @@ EXAMPLES: dict[str, Example] = {
         taken_at=LATE,
         services=(Service(name="flight-head-svc", ports={"dashboard": 8265}, kind="LoadBalancer", created_at=at(0)),),
     ),
-    "gang-partly-placed": show("1 of 2", pods=(head(), worker(1, **KAI), UNPLACED), taken_at=LATE),
+    "gang-partly-placed": show("1 of 2", pods=(head(), worker(1, labels=KAI), UNPLACED), taken_at=LATE),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from rayflight.manifests.stored import dropped_fields
@@ -148,16 +149,18 @@ def _events(raw: Mapping[str, Any], gaps: list[Gap]) -> tuple[Event, ...]:
     readable = False
     for source in EVENT_SOURCES:
         known = len(failed)
-        items = _objects(raw, source, _event, failed, field="events")
+        items = _objects(raw, source, partial(_event, known=found), failed, field="events")
         readable = readable or bool(items) or len(failed) == known
-        found |= {uid or (source, number): item for number, (uid, item) in enumerate(items)}
+        found |= {uid or (source, number): item for number, (uid, item) in enumerate(it for it in items if it)}
     if not readable:
         gaps.append(failed[0])
     return tuple(sorted(found.values(), key=lambda item: item.last_at or ""))
 
 
-def _event(raw: Any) -> tuple[str, Event]:
-    return raw["metadata"].get("uid") or "", kubernetes.event(raw)
+def _event(raw: Any, known: Mapping[Any, Event]) -> tuple[str, Event] | None:
+    """None for what the other API has served already."""
+    uid = raw["metadata"].get("uid") or ""
+    return None if uid in known else (uid, kubernetes.event(raw))
 
 
 def _objects(

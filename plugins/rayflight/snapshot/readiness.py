@@ -128,8 +128,10 @@ def _pods_leaving(snapshot: Snapshot) -> str:
 
 
 def _pods_starting(snapshot: Snapshot) -> str:
-    troubles = [text for pod in snapshot.pods if (text := pod_trouble(pod, snapshot))]
-    return f"{len(troubles)} of {len(snapshot.pods)} pods: {joined(troubles)}" if troubles else ""
+    # Who holds what each of hundreds of Pending pods waits for takes seconds to say, and three are shown.
+    troubled = [pod for pod in snapshot.pods if _is_troubled(pod)]
+    texts = [pod_trouble(pod, snapshot) if number < _SHOWN else pod.name for number, pod in enumerate(troubled)]
+    return f"{len(troubled)} of {len(snapshot.pods)} pods: {joined(texts)}" if troubled else ""
 
 
 def _ray_missing(snapshot: Snapshot) -> str:
@@ -162,6 +164,10 @@ def _gpus_missing(snapshot: Snapshot, found: PodMap) -> str:
             if has < want:
                 short.append(f"the Ray node of pod {pod.name} offers {has:g} of {want:g} GPUs")
     return joined(short)
+
+
+def _is_troubled(pod: Pod) -> bool:
+    return pod.phase != "Running" or not pod.node or next(_waiting(pod), None) is not None
 
 
 def pod_trouble(pod: Pod, snapshot: Snapshot) -> str:

@@ -10,7 +10,7 @@ import yaml
 
 from rayflight.kube.access import KubeAccess
 from tests.moments import raw
-from tests.unit.cli.running import Ran
+from tests.unit.cli.running import Command, Ran
 from tests.unit.kube.fake_kube import FakeKube
 
 NAMESPACE = "case"
@@ -47,8 +47,6 @@ async def kube():
 
 async def command(kube, tmp_path, monkeypatch, capsys, *words) -> Ran:
     """In a thread: the command runs an event loop of its own."""
-    from tests.unit.cli.running import Command
-
     config = tmp_path / "kubeconfig"
     access: KubeAccess = kube.access()
     config.write_text(yaml.safe_dump(dict(access.inline or {})))

@@ -64,14 +64,13 @@ def test_every_recorded_moment_belongs_to_a_case():
 def test_each_finding_about_a_recorded_moment_falls_silent_without_what_it_quotes(name):
     siblings = family(name.rpartition("-t")[0])
     before = moment(siblings[0]) if siblings[0] != name else None
-    noted = {"previous": before} if before else {}
-    for finding in findings(diagnose_moments([moment(name)])):
+    for finding in findings(diagnose(moment(name))):
         conforms(finding)
         falls_silent(Seen(moment(name), {}), finding)
 
-    for finding in findings(diagnose(moment(name), **noted)):
+    for finding in findings(diagnose(moment(name), previous=before)):
         conforms(finding)
-        falls_silent(Seen(moment(name), noted), finding)
+        falls_silent(Seen(moment(name), {"previous": before}), finding)
 
 
 @pytest.mark.parametrize("name", names())

@@ -56,7 +56,8 @@ def _said(case: Case) -> Iterator[tuple[str, str, Evidence, str | None]]:
     pods = {pod.name for pod in case.now.pods}
     nodes = {pod.node for pod in case.now.pods if pod.node}
     for item in case.now.events:
-        if (item.kind == "Pod" and item.name in pods) or (item.kind == "Node" and item.name in nodes):
+        ours = (item.kind == "Pod" and item.name in pods) or (item.kind == "Node" and item.name in nodes)
+        if ours and _speaks(item.message):
             yield f"{item.kind.lower()}/{item.name}", item.message, quoting.event(item), item.last_at
     for pod in case.now.pods:
         if pod.phase == "Failed" and pod.message:
@@ -68,8 +69,12 @@ def _said(case: Case) -> Iterator[tuple[str, str, Evidence, str | None]]:
             )
     for name, text in case.now.logs.items():
         for line in text.splitlines():
-            if "Xid" in line or "GPU is lost" in line or "fallen off" in line:
+            if _speaks(line):
                 yield _object_of(name), line, quoting.log(name, line), None
+
+
+def _speaks(words: str) -> bool:
+    return "Xid" in words or "GPU is lost" in words or "fallen off" in words
 
 
 def _object_of(log: str) -> str:
