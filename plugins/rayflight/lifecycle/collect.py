@@ -14,7 +14,7 @@ from rayflight.errors import RayflightError
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.lifecycle.submission import NUMBER
-from rayflight.recorder import POD
+from rayflight.recorder import POD, TIMELINE
 from rayflight.snapshot.model import Snapshot
 
 _PARALLEL = 8  # logs at a time
@@ -44,6 +44,7 @@ async def collect(tools: Tools, flight: Flight) -> Collected:
     totals = [await _cluster(tools, flight, ref) for ref in refs]
     gaps = [gap for ref in refs for gap in await _last_lines(tools, flight, ref)]
     driver = await _driver_logs(tools, flight)
+    await _timelines_of_the_lost(tools, flight, {ref.name for ref in refs})
     result = Collected(
         archive=tools.archive.url,
         files=sum(item.files for item in totals) + driver,
@@ -102,6 +103,13 @@ def _unread(dump: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, data in dump.items():
         if isinstance(data, Mapping) and isinstance(data.get("error"), str):
             yield name, data["error"]
+
+
+async def _timelines_of_the_lost(tools: Tools, flight: Flight, there: set[str]) -> None:
+    """Of a cluster that somebody deleted the timeline is all that is left."""
+    for name in await tools.archive.names(flight.folder):
+        if name not in there and await tools.archive.names(f"{flight.folder}/{name}/{TIMELINE}"):
+            await tools.recorder.publish(f"{flight.folder}/{name}")
 
 
 async def _lost_pods(tools: Tools, ref: ClusterRef) -> list[str]:

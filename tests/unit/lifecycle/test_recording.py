@@ -13,6 +13,7 @@ import pytest
 
 from rayflight.archive import Archive
 from rayflight.backends.base import ClusterRef, LogFile
+from rayflight.errors import ClusterGone
 from rayflight.lifecycle import collect as collecting
 from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.flight import Tools
@@ -72,6 +73,20 @@ async def test_pods_whose_logs_vanished_are_named_in_the_index(tmp_path: Path):
         await collect(tools, flight())
     missing = json.loads((tmp_path / "attempt-1" / "index.json").read_text())["missing"]
     assert missing == [f"logs of pod flight-gpu-worker-2: it was gone at {at(30)} (was Running)"]
+
+
+async def test_a_cluster_that_somebody_deleted_still_has_its_timeline(tmp_path: Path):
+    world = World()
+    ref = world.hold()
+    born(world)
+    world.steps = [lambda: gone(world)]
+    async with world.tools(tmp_path) as tools:
+        with pytest.raises(ClusterGone):
+            await wait_ready(tools, flight(), ref, deadline=world.time + timedelta(minutes=5))
+    world.clusters.clear()
+    async with world.tools(tmp_path) as tools:
+        await collect(tools, flight())
+    assert "RayCluster flight is gone" in (tmp_path / FOLDER / "timeline.txt").read_text()
 
 
 class NoTimeline(Archive):
