@@ -76,7 +76,7 @@ def _pod(seen: Seen, name: str) -> Seen:
 
 
 def _sound(pod: Pod) -> Pod:
-    plain = {
+    plain: dict[str, Any] = {
         "reason": "",
         "message": "",
         "deleting_since": None,

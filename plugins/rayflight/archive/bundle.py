@@ -59,7 +59,7 @@ def _plain(data: Any, masker: Masker) -> bytes:
 
 
 def _applied(answers: Mapping[str, Any], masker: Masker) -> dict[str, bytes]:
-    """What kubectl applied: an old CRD drops fields of it without a word. Its copy in the annotations is masked away."""
+    """What kubectl applied, of which an old CRD drops fields without a word; its copy in the annotations is masked."""
     found = [item["metadata"] for item in (answers.get("rayclusters.json") or {}).get("items") or ()]
     texts = [meta["annotations"][LAST_APPLIED] for meta in found if LAST_APPLIED in (meta.get("annotations") or {})]
     documents = [yaml.safe_dump(masked(json.loads(text), masker)) for text in texts]
