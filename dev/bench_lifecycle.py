@@ -65,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"on {machine()}", flush=True)
         laps: list[Lap] = []
         for number in range(1, options.rounds + 1):
-            for lap in (bench.rayflight(number), bench.rayjob(number)):
+            for fly in (bench.rayflight, bench.rayjob):
+                lap = fly(number)
                 laps.append(lap)
                 print(f"round {number} {lap.who:9}: {lap.gone - lap.created:.1f} s", flush=True)
     return _judge(laps)

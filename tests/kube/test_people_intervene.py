@@ -10,6 +10,7 @@ SLOW = "--epochs 40 --seconds-per-epoch 2"
 def test_a_run_marked_failed_stops_training_and_leaves_nothing(flights: Flights):
     run = flights.take_off(script_args=SLOW)
     flights.wait_training(run)
+    assert len(flights.cluster.owned_by(run, flights.instance)) >= 3  # what the last line counts does see something
     flights.client.mark_run(run, "failed")
     assert flights.land(run) == "failed"
     assert flights.task(run, "train").state == "failed"
