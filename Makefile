@@ -9,7 +9,7 @@ CODE := plugins testbed dags docs/examples dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import bench-diagnose docs lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import bench-diagnose docs dist lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ bench-diagnose: venv ## `rayflight diagnose` on a folder with 500 pods and 20,00
 
 docs: venv ## write the pages of docs/diagnosis from the code
 	$(BIN)/python -m dev.diagnosis_pages
+
+dist: venv ## build dist/rayflight-*.whl and its source archive
+	$(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
 
 lock: .tools/.made-$(UV_VERSION) ## resolve pyproject.toml into requirements.lock again (UPGRADE=--upgrade for newer versions)
 	$(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate \
