@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
+import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,24 +162,29 @@ def _node(number: int) -> dict[str, object]:
     }
 
 
+# Spawned from a small process: Linux counts the memory of whoever spawned a process as that process's own peak.
+_SPAWN = """
+import os, sys, time
+began = time.perf_counter()
+quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+code = "from rayflight.cli.main import main; main()"
+words = [sys.executable, "-c", code, "diagnose", sys.argv[1], "--json"]
+_, status, usage = os.wait4(os.posix_spawn(sys.executable, words, os.environ, file_actions=quiet), 0)
+cpu = usage.ru_utime + usage.ru_stime
+print(time.perf_counter() - began, cpu, usage.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
+
+
 def measure(folder: Path) -> Cost:
     """One run of the command as a process of its own."""
-    code = "from rayflight.cli.main import main; main()"
-    began = time.perf_counter()
-    child = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-c", code, "diagnose", str(folder), "--json"],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-    )
-    _, status, usage = os.wait4(child, 0)
-    seconds = time.perf_counter() - began
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, _megabytes(usage), os.waitstatus_to_exitcode(status))
+    ran = subprocess.run([sys.executable, "-S", "-c", _SPAWN, str(folder)], capture_output=True, text=True, check=True)
+    seconds, cpu, peak, code = ran.stdout.split()
+    return Cost(float(seconds), float(cpu), _megabytes(float(peak)), int(code))
 
 
-def _megabytes(usage: resource.struct_rusage) -> float:
+def _megabytes(peak: float) -> float:
     """``ru_maxrss`` is in KiB on Linux and in bytes on macOS."""
-    return usage.ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
 def main() -> int:
