@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from rayflight import errors
-from rayflight.airflow import metrics, outcomes, verified_pool
+from rayflight.airflow import metrics, outcomes, training_run, verified_pool
 from rayflight.airflow.operators import VerifyRayCluster
 from rayflight.airflow.sensors import RayClusterReadySensor
 from rayflight.findings import Diagnosis
-from tests.fake_context import a_context
+from tests.fake_context import FakeTaskInstance, a_context
 from tests.unit.alerts.faults import check, failed
-from tests.world import flight
+from tests.world import SHAPE, flight
 
 
 class Exporter:
@@ -107,3 +108,26 @@ def test_an_exporter_in_trouble_fails_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_a_metric_with_other_tags_than_its_own_is_a_mistake(exporter: Exporter) -> None:
     with pytest.raises(ValueError, match="has the tags"):
         metrics.count(metrics.JOBS, outcome="failed")
+
+
+class Landed(FakeTaskInstance):
+    """A teardown's task instance; XCom knows what the training returned."""
+
+    def xcom_pull(self, *, task_ids: str, map_indexes: int) -> Any:
+        assert task_ids == "flight.train"
+        return {"started_at": "2026-12-01T10:00:00Z", "ended_at": "2026-12-01T10:01:00Z"}
+
+
+def test_a_teardown_subtracts_the_training_that_succeeded_from_what_was_held(exporter: Exporter) -> None:
+    with DAG("train") as dag:
+        training_run(cluster="gpu-2x1", job={"entrypoint": "python x.py"})
+    operator = dag.get_task("flight.tear_down")
+    operator.flight = {**flight().to_dict(), "spec": {**SHAPE, "simulated": True}}
+    operator.finish({"ti": Landed(task_id="flight.tear_down")}, {"gpu_seconds": 300.0})
+    assert exporter.sent == [
+        ("rayflight.gpu.held_seconds", 300, {"dag_id": "train", "simulated": "true"}),
+        ("rayflight.gpu.wasted_seconds", 180, {"dag_id": "train", "simulated": "true"}),
+    ]
+    exporter.sent.clear()
+    operator.finish({"ti": Landed()}, {"gpu_seconds": 300.0, "kept": ["ns/x"]})
+    assert exporter.sent == []
