@@ -18,7 +18,7 @@ from rayflight.states import Verdict
 
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{5,}\b")
 _MOST = 5  # other findings and devices that are named: a message is read on a phone
-_LONGEST = 1200  # characters of one field
+_HEAD, _TAIL = 300, 900  # characters of one field: the last lines of a log say more than the first
 _PREFIX = "verification-"
 
 
@@ -176,7 +176,7 @@ def _masked(alert: Alert) -> Alert:
 def _clean(data: Any, masker: Masker) -> Any:
     if isinstance(data, str):
         text = masker.text(data)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+        return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} … {text[-_TAIL:]}"
     if isinstance(data, dict):
         return {key: _clean(value, masker) for key, value in data.items()}
     return [_clean(item, masker) for item in data] if isinstance(data, list | tuple) else data

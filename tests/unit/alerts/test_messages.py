@@ -103,3 +103,10 @@ def test_the_same_fault_on_another_node_or_of_another_cause_is_another_fault() -
 def test_more_findings_than_fit_are_counted() -> None:
     rows = [PLACE, *(check(id=f"c{n}") for n in range(9))]
     assert problem(failed(*rows), run=RUN, at=NOW).also[-1] == "and 3 more"
+
+
+def test_of_a_long_log_the_last_words_are_kept() -> None:
+    made = problem(ValueError("first words " + "x" * 5000 + " last words"), run=RUN, at=NOW)
+    assert made.what.startswith("first words")
+    assert made.what.endswith("last words")
+    assert len(made.what) < 1300
