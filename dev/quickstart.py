@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
 import json
 import shutil
 import signal
@@ -107,11 +108,12 @@ def up(options: argparse.Namespace) -> int:
     if (told := _told(options.folder)) is not None:
         print(f"Airflow is up already: {_address(told)}", flush=True)
         return 0
-    clear(options.folder)
-    airflow = _make(options, keep=True)
-    with airflow:
-        airflow.client.wait_for_dag(DAG)
-        _tell(options.folder, airflow)
+    with _alone(options.folder):
+        clear(options.folder)
+        airflow = _make(options, keep=True)
+        with airflow:
+            airflow.client.wait_for_dag(DAG)
+            _tell(options.folder, airflow)
     told = _told(options.folder) or {}
     print(f"Airflow is up: {_address(told)}\n`make demo` flies a training on it, `make down` stops it", flush=True)
     return 0
@@ -156,10 +158,25 @@ def _airflow(options: argparse.Namespace) -> Iterator[tuple[AirflowClient, str]]
         yield client, _address(told)
         client.close()
         return
-    clear(options.folder)
-    with _make(options, keep=False) as airflow:
-        yield airflow.client, _address(_facts(airflow))
-    clear(options.folder)
+    with _alone(options.folder):
+        clear(options.folder)
+        with _make(options, keep=False) as airflow:
+            yield airflow.client, _address(_facts(airflow))
+        clear(options.folder)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """A second start clears the folder, and would end the flight of the first. The lock goes with its process."""
+    with (folder / "lock").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(
+                f"Another `make demo` or `make up` is at work in {folder}. "
+                "Next: wait until it is done, or end it with `make down`."
+            ) from None
+        yield
 
 
 def _make(options: argparse.Namespace, *, keep: bool) -> Airflow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -105,6 +106,15 @@ def test_a_port_that_is_taken(tmp_path, capsys):
         port = taken.getsockname()[1]
         assert quickstart.main(["up", "--folder", str(tmp_path / "demo"), "--port", str(port)]) == 1
     assert f"Port {port} is taken by another program. Next: choose another with PORT=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["demo", "up"])
+def test_a_second_start_leaves_the_first_one_alone(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.setattr(quickstart, "clear", lambda folder: pytest.fail(f"{folder} was cleared"))
+    with (tmp_path / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert quickstart.main([command, "--folder", str(tmp_path)]) == 1
+    assert "Another `make demo` or `make up` is at work in" in capsys.readouterr().err
 
 
 def test_down_with_nothing_up_is_no_fault(tmp_path, capsys):
