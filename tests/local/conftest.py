@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from rayflight.backends import local_keeping
 from rayflight.backends.local import LocalBackend
 from rayflight.backends.local_access import LocalAccess
 from rayflight.keeper import processes
@@ -36,6 +38,8 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAccess]:
     yield made
     for uid in processes.running(str(made.folder)):
         processes.end(uid, grace=1.0)
+    for folder in local_keeping.run_folders(made).values():
+        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from rayflight.backends.local_access import LocalAccess
 from rayflight.keeper import processes
 from rayflight.rayjobs.transport import HttpxTransport
 from rayflight.snapshot.readiness import readiness
-from tests.local.watching import ended, gone, keeper, owner, ready, until
+from tests.local.watching import ended, folders_of, gone, keeper, owner, ready, until
 
 
 @pytest.mark.timeout(400)
@@ -54,6 +54,7 @@ async def test_two_at_once_one_of_them_killed_do_not_disturb_each_other(backend,
     shutil.rmtree(access.folder / "default" / second.name)  # somebody removed the record: its processes are strays
     async with LocalBackend(access):
         assert processes.members(second.uid) == []
+        assert folders_of(second) == []
 
 
 def enders(cluster: str) -> list[int]:

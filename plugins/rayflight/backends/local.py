@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import shutil
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
@@ -60,11 +61,13 @@ class LocalBackend:
         self._dashboards.clear()
 
     def _heal(self) -> None:
-        """End what is half ended, and processes whose record is gone. Processes first: a record comes before them."""
-        running = processes.running(str(self._access.folder))
+        """End what is half ended, and what has no record any more. Records last: they are written before all else."""
+        running, folders = processes.running(str(self._access.folder)), local_keeping.run_folders(self._access)
         records = self._records.list()
-        for uid in running - {record["uid"] for record in records}:
+        for uid in (running | folders.keys()) - {record["uid"] for record in records}:
             processes.end(uid, grace=1.0)
+            if uid in folders:
+                shutil.rmtree(folders[uid], ignore_errors=True)
         for record in records:
             self._end_what_is_half_ended(record["object"])
 

@@ -27,13 +27,28 @@ from rayflight.keeper.processes import FOLDER, MARK
 _PASSED_ON = (
     "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "CUDA_HOME",
 )  # fmt: skip
+_OWNER = "owner"  # a file in each run folder: the cluster's uid and its state folder
 RUN_FOLDERS = Path("/tmp")  # noqa: S108 - sockets below must have short names; each folder is made with mode 0700
+
+
+def run_folders(access: LocalAccess) -> dict[str, Path]:
+    """Ray's folders of this state folder, by the uid of their cluster."""
+    found = {}
+    for note in RUN_FOLDERS.glob(f"rf-*/{_OWNER}"):
+        try:
+            uid, _, folder = note.read_text().partition(" ")
+        except OSError:  # somebody else's, or gone meanwhile
+            continue
+        if folder == str(access.folder):
+            found[uid] = note.parent
+    return found
 
 
 def start_keeper(record_folder: Path, record: JsonObject, access: LocalAccess) -> None:
     """Write the plan and start. Harmless when a keeper of this cluster runs: the second one ends at once."""
     run_folder = Path(record["run_folder"])
     run_folder.mkdir(mode=0o700, exist_ok=True)
+    (run_folder / _OWNER).write_text(f"{record['uid']} {access.folder}")
     token_file = record_folder / TOKEN
     if not token_file.exists():
         with os.fdopen(os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
