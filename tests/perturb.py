@@ -145,7 +145,9 @@ def _group(seen: Seen, name: str) -> Seen:
 def _node(seen: Seen, name: str) -> Seen:
     there = {it.name for it in seen.now.nodes}
     sound = tuple(
-        replace(it, conditions=(READY,), taints=(), unschedulable=False) if it.name == name else it
+        replace(it, conditions=(READY,), taints=(), unschedulable=False, allocatable=it.capacity)
+        if it.name == name
+        else it
         for it in seen.now.nodes
     )
     return _now(seen, nodes=sound if name in there else (*sound, node(name)))

@@ -65,6 +65,7 @@ EXAMPLES: dict[str, Example] = {
     "driver-has-no-gpu": by_log("RuntimeError: No CUDA GPUs are available"),
     "ray-client-mismatch": by_log("Client Ray installation incompatible with server: client is 2022-12-06"),
     "ray-version-mismatch-of-driver": by_log("RuntimeError: Version mismatch: The cluster was started with:"),
+    "worker-process-died": by_log("ray.exceptions.WorkerCrashedError: The worker died unexpectedly"),
     "runtime-env-failed": by_error("RUNTIME_ENV_SETUP_FAILURE"),
     "runtime-env-no-network": by_error("RUNTIME_ENV_SETUP_FAILURE", "pip: Failed to establish a new connection"),
     "entrypoint-resources-unavailable": by_error("JOB_SUPERVISOR_ACTOR_START_TIMEOUT"),

@@ -78,6 +78,7 @@ EXAMPLES: dict[str, Example] = {
     "gpu-unhealthy": show(
         pods=(head(), worker(1), with_container(worker(2), "ray-worker", unhealthy_devices=("GPU-1",)))
     ),
+    "node-offers-fewer-gpus": show("0 nvidia.com/gpu allocatable, 1 held", nodes=one(2, allocatable={"cpu": "8"})),
     "gpu-lost": show(
         "node gpu-2",
         pods=second(

@@ -54,6 +54,19 @@ EXAMPLES: dict[str, Example] = {
     ),
     "gcs-died": died("gcs_server", "head"),
     "raylet-died": died("raylet", "worker"),
+    "worker-container-restarted": show(
+        "restarted in place",
+        pods=(head(), worker(1), with_container(worker(2), "ray-worker", restarts=1, last=ended(1), started_at=at(41))),
+        ray=replace(
+            ray(*PODS),
+            nodes=(*ray(*PODS).nodes, ray_node(worker(2), id="old", state="DEAD", ended_at=at(50), why="heartbeats")),
+        ),
+    ),
+    "runtime-env-setting-up": show(
+        "no demand waits",
+        taken_at=LATE,
+        ray=ray(*PODS, jobs=(job(JobStatus.PENDING, ray_job="", runtime_env=("pip",)),)),
+    ),
     "gcs-unhealthy": show("its GCS does not", ray=ray(*PODS, gcs_healthy=False)),
     "driver-node-dead": show(
         "in Ray's words only",

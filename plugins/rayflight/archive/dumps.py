@@ -243,11 +243,14 @@ def _which(
 
 
 def _candidates(answers: Sequence[Answers], documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Clusters that were seen; else those that were applied; else those whose pods were seen."""
+    """Clusters that were seen; else those that were applied; else those whose pods or RayJobs were seen."""
     seen = _named(item for moment in answers for item in _items(moment, "rayclusters"))
     applied = _named(documents)
-    pods = [_of_pod(item) for moment in answers if not (seen or applied) for item in _items(moment, "pods")]
-    return seen or applied or list(dict.fromkeys(item for item in pods if item[1]))
+    if seen or applied:
+        return seen or applied
+    pods = [_of_pod(item) for moment in answers for item in _items(moment, "pods")]
+    jobs = [_of_rayjob(item) for moment in answers for item in _items(moment, "rayjobs")]
+    return list(dict.fromkeys(item for item in [*pods, *jobs] if item[1]))
 
 
 def _named(items: Any) -> list[tuple[str, str]]:
@@ -260,6 +263,12 @@ def _named(items: Any) -> list[tuple[str, str]]:
 def _of_pod(item: Mapping[str, Any]) -> tuple[str, str]:
     meta = item.get("metadata") or {}
     return str(meta.get("namespace") or ""), str((meta.get("labels") or {}).get(_CLUSTER_LABEL) or "")
+
+
+def _of_rayjob(item: Mapping[str, Any]) -> tuple[str, str]:
+    """A RayJob whose cluster is not there: refused, or done."""
+    meta, status = item.get("metadata") or {}, item.get("status") or {}
+    return str(meta.get("namespace") or ""), str(status.get("rayClusterName") or meta.get("name") or "")
 
 
 def _items(moment: Answers, name: str) -> Sequence[Mapping[str, Any]]:

@@ -61,6 +61,16 @@ JOB_KINDS = (
         next_step="use GPUs in tasks, actors or training workers with num_gpus; a driver owns none by design",
     ),
     JobKind(
+        id="worker-process-died",
+        title="A worker process died, why is not known",
+        pattern=(
+            r"WorkerCrashedError|Worker unexpectedly exits with a connection error code 2"
+            r"|The actor died unexpectedly before finishing this task"
+        ),
+        decision=Decision.RETRY_ELSEWHERE,
+        next_step="watch the memory of the pods (peak per worker times workers against the limit); read worker-*.err",
+    ),
+    JobKind(
         id="runtime-env-no-network",
         title="The pods cannot reach the package index",
         pattern=(
@@ -131,5 +141,4 @@ UNSETTLED = (
     r"SchedulingCancelled: Actor creation cancelled",
     r"Watchdog caught collective operation timeout",
     r"watchdog got stuck",
-    r"WorkerCrashedError",
 )

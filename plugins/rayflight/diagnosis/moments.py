@@ -7,12 +7,26 @@ from collections.abc import Sequence
 from rayflight.diagnosis.judge import diagnose
 from rayflight.findings import Diagnosis
 from rayflight.snapshot.model import Snapshot
+from rayflight.states import JobStatus
 
 
 def diagnose_moments(moments: Sequence[Snapshot]) -> Diagnosis:
     """Judge the newest of them, oldest first. What must have been noted at submission is read from the earlier ones."""
-    *earlier, newest = moments
+    *earlier, newest = _until_done(moments)
     return diagnose(newest, previous=_before(earlier, newest), history=earlier)
+
+
+def _until_done(moments: Sequence[Snapshot]) -> Sequence[Snapshot]:
+    """Without the end of it all: that a cluster is taken away after its work was done is no fault."""
+    kept = list(moments)
+    while len(kept) > 1 and kept[-1].cluster is None and _done(kept[:-1]):
+        kept.pop()
+    return kept
+
+
+def _done(moments: Sequence[Snapshot]) -> bool:
+    last = next((item.ray for item in reversed(moments) if item.ray), None)
+    return last is not None and bool(last.jobs) and all(job.status is JobStatus.SUCCEEDED for job in last.jobs)
 
 
 def _before(earlier: Sequence[Snapshot], newest: Snapshot) -> Snapshot | None:

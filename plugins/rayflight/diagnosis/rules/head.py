@@ -121,6 +121,8 @@ def _gone(case: Case) -> Iterable[Finding]:
     found, name = case.now.cluster, f"RayCluster {case.now.namespace}/{case.now.name}"
     known = case.before.cluster if case.before else None  # of whatever uid
     uid = known.uid if known else None
+    if any(it.cluster == case.now.name and it.deployment == "Complete" for it in case.now.rayjobs or ()):
+        return  # its RayJob is done, and took it away
     if found is None and case.can_see("cluster") and (known or case.flying):
         words, at = f"{name} is not there any more", case.now.taken_at
     elif found is not None and found.deleting_since:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
-from rayflight.snapshot.model import Pod
+from rayflight.snapshot import capacity
+from rayflight.snapshot.model import KubeNode, Pod, quantity
+from rayflight.states import JobStatus
 
 _BLINK = 30.0  # seconds; a kubelet that restarts is back by then
 _DISRUPTED = {
@@ -112,7 +115,35 @@ def _unhealthy(case: Case) -> Iterable[Finding]:
             )
 
 
+def _fewer_gpus(case: Case) -> Iterable[Finding]:
+    """Devices that the kubelet took back while pods hold them: the plugin is gone, or calls them unhealthy."""
+    if not case.can_see("nodes"):
+        return
+    for node in case.now.nodes:
+        pods = [pod for pod in case.pods if pod.node == node.name and pod.phase == "Running"]
+        resource = next((name for pod in pods if (name := capacity.gpu_resource(capacity.limits(pod)))), None)
+        if resource is None:
+            continue
+        held = sum(pod.limit(resource) for pod in pods)
+        offered = quantity(node.allocatable.get(resource, "0"))
+        if held > offered:
+            yield _taken_back(case, node, pods, f"{offered:g} {resource} allocatable, {held:g} held by our pods")
+
+
+def _taken_back(case: Case, node: KubeNode, pods: Sequence[Pod], said: str) -> Finding:
+    job = case.job
+    return KINDS["node-offers-fewer-gpus"].finding(
+        f"Node {node.name} offers fewer GPUs than it gave away ({said}): its device plugin is gone or calls devices "
+        "unhealthy; "
+        f"what runs may go on, a pod that restarts does not come back",
+        objects=(f"node/{node.name}", *quoting.objects(pods)),
+        evidence=(Evidence(object=f"node {node.name}", text=said, at=case.now.taken_at),),
+        decision=Decision.RETRY_ELSEWHERE if job and job.status is JobStatus.FAILED else None,
+    )
+
+
 RULES = (
+    Rule(ids=("node-offers-fewer-gpus",), depth=Depth.NODE, check=_fewer_gpus),
     Rule(ids=("node-not-ready",), depth=Depth.NODE, check=_not_ready),
     Rule(ids=("pod-evicted",), depth=Depth.NODE, check=_evicted),
     Rule(ids=("node-refuses-pod",), depth=Depth.NODE, check=_refused),

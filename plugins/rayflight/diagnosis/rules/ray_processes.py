@@ -9,8 +9,9 @@ from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding
-from rayflight.snapshot.model import Container, Job, Pod
+from rayflight.snapshot.model import Container, Job, Pod, RayNode
 from rayflight.snapshot.readiness import map_pods
+from rayflight.snapshot.times import seconds_between
 from rayflight.states import JobStatus
 
 # Printed by `ray start --block` (ray/scripts/scripts.py) before it ends the container.
@@ -21,6 +22,7 @@ _EXITED = re.compile(
 _KILLED = re.compile(r"^-?9\b|SIGKILL")
 _DISK = re.compile(r"(is over \d+% full, available space|OutOfDiskError|Local disk is full)")
 _SLOW_STORE = re.compile(r"(object store is using \S+ instead of /dev/shm)")
+_HEARTBEATS = 60.0  # seconds between the end of a raylet and Ray's word that its node is dead
 _ZOMBIE = 120.0  # seconds with a Ready head after which a worker that meant to come back has come
 
 
@@ -39,8 +41,9 @@ def _dead_process(case: Case, pod: Pod, name: str, found: re.Match[str]) -> Find
     main = _main(pod)
     limit = main.limits.get("memory", "none") if main else "unknown"
     why = (
-        f"; it was killed from outside (SIGKILL): in a container the kernel does that for memory (limit {limit}), "
-        "and Kubernetes does not call it OOMKilled when only a child of it dies"
+        f"; somebody killed it (SIGKILL), who is not known: Kubernetes reports no kill for memory (limit {limit}), "
+        "but says "
+        "nothing either when only a process of a container is killed for it"
         if killed
         else ""
     )
@@ -58,6 +61,33 @@ def _dead_process(case: Case, pod: Pod, name: str, found: re.Match[str]) -> Find
 
 def _main(pod: Pod) -> Container | None:
     return next((item for item in pod.containers if not item.init), None)
+
+
+def _restarted(case: Case) -> Iterable[Finding]:
+    """A worker's container ended once and came back: its Ray node died with it, and whatever ran there."""
+    dead = [item for item in (case.now.ray.nodes if case.now.ray else ()) if item.state == "DEAD"]
+    for pod in case.pods:
+        main = _main(pod)
+        last = main.last if main else None
+        if pod.role != "worker" or main is None or last is None or not last.exit_code or main.restarts != 1:
+            continue
+        node = next((it for it in dead if (it.pod or pod.name) == pod.name and (it.pod or it.ip == pod.ip)), None)
+        gap = seconds_between(last.finished_at, node.ended_at) if node else None
+        if node and gap is not None and abs(gap) <= _HEARTBEATS and last.reason != "OOMKilled":
+            yield KINDS["worker-container-restarted"].finding(
+                f"Container {main.name} of worker pod {pod.name} ended at {last.finished_at} with exit code "
+                f"{last.exit_code} "
+                f"({last.reason or 'no reason'}) and was restarted in place; its Ray node {node.id[:8]} is DEAD: "
+                f"{quoting.clip(node.why, 200) or 'Ray gives no reason'}",
+                objects=quoting.objects([pod]),
+                evidence=(quoting.container(pod, main), _quoted(node)),
+                since=last.finished_at,
+                decision=Decision.RETRY_ELSEWHERE if case.job and case.job.status is JobStatus.FAILED else None,
+            )
+
+
+def _quoted(node: RayNode) -> Evidence:
+    return Evidence(object=f"Ray node {node.id[:8]} ({node.ip})", text=f"DEAD: {node.why}", at=node.ended_at)
 
 
 def _gcs_silent(case: Case) -> Iterable[Finding]:
@@ -185,6 +215,7 @@ def _memory(job: Job, pod: Pod, item: Container) -> Finding:
 
 RULES = (
     Rule(ids=("gcs-died", "raylet-died"), depth=Depth.CONTAINER, check=_exited),
+    Rule(ids=("worker-container-restarted",), depth=Depth.CONTAINER, check=_restarted),
     Rule(ids=("gcs-unhealthy",), depth=Depth.CLUSTER, check=_gcs_silent),
     Rule(ids=("driver-node-dead",), depth=Depth.JOB, check=_driver_lost, ends_jobs=True),
     Rule(ids=("zombie-workers",), depth=Depth.CLUSTER, check=_zombies),

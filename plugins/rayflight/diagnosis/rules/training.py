@@ -14,6 +14,7 @@ from rayflight.snapshot.readiness import readiness
 from rayflight.states import JobStatus
 
 _HANGS = 60.0  # seconds in PENDING; with an index at hand a set-up says something every few seconds
+_PACKAGES = ("pip", "uv", "conda", "container", "image_uri", "py_modules", "working_dir")
 _AGAIN = 3  # failures without an end in sight
 _NO_NETWORK = re.compile(
     r"(Failed to establish a new connection|Temporary failure in name resolution|ConnectTimeoutError"
@@ -45,6 +46,27 @@ def _setup_hangs(case: Case) -> Iterable[Finding]:
                 since=job.started_at,
             )
             return
+
+
+def _setting_up(case: Case) -> Iterable[Finding]:
+    """Nothing waits for resources, so what is waited for is the environment."""
+    job, ray = case.job, case.now.ray
+    if job is None or ray is None or job.status is not JobStatus.PENDING or not case.lasts(job.started_at, _HANGS):
+        return
+    packages = [name for name in job.runtime_env if name in _PACKAGES]
+    if packages and not ray.pending_demands and case.can_see("ray.demands"):
+        yield KINDS["runtime-env-setting-up"].finding(
+            f"Submission {job.id} is PENDING for {case.age(job.started_at) or 0:.0f} s: its runtime environment "
+            f"({quoting.listed(packages)}) is still being set up; no demand waits for resources",
+            objects=(f"submission/{job.id}",),
+            evidence=(
+                Evidence(
+                    object=f"submission {job.id}",
+                    text=f"PENDING, runtime_env {packages}: {job.message}",
+                    at=job.started_at,
+                ),
+            ),
+        )
 
 
 def _again_and_again(case: Case) -> Iterable[Finding]:
@@ -105,6 +127,7 @@ def _no_node_type(case: Case) -> Iterable[Finding]:
 
 RULES = (
     Rule(ids=("runtime-env-hangs",), depth=Depth.JOB, check=_setup_hangs, ends_jobs=True),
+    Rule(ids=("runtime-env-setting-up",), depth=Depth.JOB, check=_setting_up, ends_jobs=True),
     Rule(ids=("train-restarts-without-end",), depth=Depth.JOB, check=_again_and_again, ends_jobs=True),
     Rule(ids=("no-node-type-fits",), depth=Depth.JOB, check=_no_node_type, ends_jobs=True),
 )
