@@ -230,6 +230,16 @@ def test_airflow_knows_the_decorator_and_a_training_run_as_its_cluster():
     DagSerialization.from_dict(DagSerialization.to_dict(dag))
 
 
+def test_after_a_deferral_another_process_reads_the_result(run: Callable[..., Any], world: Running, tmp_path: Path):
+    run(double, [1])
+    made = flight(archive=(tmp_path / "archive").as_uri()).to_dict()
+    fresh = RayTaskOperator(task_id="f", python_callable=double, op_args=[[1]], flight=made)
+    context = a_context(task_id="f")
+    event = {"result": {"submission_id": world.ray.submitted[0].id, "status": "SUCCEEDED"}}
+    assert fresh.resume(context, event) == {"sum": [2], "run_id": "run-1"}
+    assert context["ti"].pushed["submission"]["status"] == "SUCCEEDED"
+
+
 def test_mapped_calls_on_one_cluster_have_submissions_of_their_own(world: Running, tmp_path: Path):
     made = flight(archive=(tmp_path / "archive").as_uri()).to_dict()
     for index in (0, 1):
