@@ -24,7 +24,6 @@ def judged(**changes):
         "ValueError: Current node has no GPU available",
         "JobFailed: SchedulingCancelled: Actor creation cancelled",
         "[rank0] ProcessGroupNCCL's watchdog got stuck for 600 seconds",
-        "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.",
     ],
 )
 def test_an_end_that_nobody_settled_is_unknown_and_quoted(line):
@@ -54,6 +53,8 @@ def test_a_guess_of_memory_that_kubernetes_does_not_confirm_is_called_unconfirme
     log = "ray.exceptions.WorkerCrashedError: ... connection error code 2. End of file. (1) killed by the OOM killer"
     found = judged(**failed("exit code 1", log=log, driver_exit_code=1))
     assert any("not confirmed" in fact for fact in found.facts)
+    assert found.cause.id == "worker-process-died"
+    assert "OOM" not in found.cause.title + found.cause.next_step
 
 
 def test_a_refused_autoscaler_is_a_fact():
@@ -78,12 +79,10 @@ def test_workers_that_ray_does_not_know_are_named_with_the_last_words_of_their_r
 
 
 def test_a_submission_that_stays_pending_shows_that_resources_are_free():
-    waiting = job(
-        JobStatus.PENDING, ray_job="", runtime_env=("pip",), message="It may be waiting for the runtime environment"
-    )
+    waiting = job(JobStatus.PENDING, ray_job="", runtime_env=("env_vars",), message="It may wait for resources")
     found = judged(ray=ray(*PODS, jobs=(waiting,), usage=("0.0/4.0 CPU",)), taken_at=LATE)
     assert found.verdict == "unknown"
-    assert any("its runtime_env has pip" in fact for fact in found.facts)
+    assert any("its runtime_env has env_vars" in fact for fact in found.facts)
     assert any("0.0/4.0 CPU" in fact for fact in found.facts)
 
 
