@@ -202,8 +202,10 @@ def _ray(side: Ray) -> _Pairs:
         yield Key(RAY, "GCS", ""), Fact("healthy" if side.gcs_healthy else "unhealthy")
     for node in side.nodes:
         since = node.started_at if node.state == "ALIVE" else node.ended_at
-        name = f"{node.id[:8]} ({node.pod or node.ip}{', head' if node.is_head else ''})"
+        name = f"{node.id[:8]} ({node.ip}{', head' if node.is_head else ''})"
         yield Key(RAY, RAY_NODE, name), Fact(node.state, since, node.why)
+        if node.pod:  # known a moment later than the node
+            yield Key(RAY, RAY_NODE, name, "pod"), Fact(node.pod)
     for job in side.jobs:
         code = "" if job.driver_exit_code is None else f", driver's exit code {job.driver_exit_code}"
         since = job.ended_at if job.status.ended else job.started_at

@@ -126,13 +126,15 @@ class Recorder:
 
     async def _flush(self, reel: _Reel) -> None:
         lines, reel.tape.lines = reel.tape.lines, []
+        # Made now: what is seen while the segment is written belongs to the next one.
+        checkpoint = reel.tape.checkpoint() if self._due(reel, _CHECKPOINT) else None
         try:
             if lines:
                 name = _segment(reel)
                 reel.number += 1  # also of a write that fails: no name is used twice
                 await self._archive.write(f"{reel.folder}/{FOLDER}/{name}", b"".join(lines))
-            if self._due(reel, _CHECKPOINT):
-                await self._archive.write(f"{reel.folder}/{FOLDER}/{_STATES[reel.states % 2]}", reel.tape.checkpoint())
+            if checkpoint is not None:
+                await self._archive.write(f"{reel.folder}/{FOLDER}/{_STATES[reel.states % 2]}", checkpoint)
                 reel.states, reel.saved = reel.states + 1, self._monotonic()
         except Exception as error:  # noqa: BLE001 - every store's library has exceptions of its own
             reel.tape.lines = lines + reel.tape.lines

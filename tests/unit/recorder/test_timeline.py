@@ -201,16 +201,32 @@ class Slow(Archive):
     """A store that answers when the test says so."""
 
     gate: asyncio.Event
+    saved: asyncio.Event
 
     async def write(self, name: str, data: bytes) -> None:
         await self.gate.wait()
         await super().write(name, data)
+        if "/state-" in name:
+            self.saved.set()
+
+
+@pytest.mark.timeout(10)
+async def test_a_kill_while_a_segment_is_written_loses_nothing_that_was_seen_meanwhile(tmp_path: Path):
+    store = Slow(tmp_path, url=tmp_path.as_uri())
+    store.gate, store.saved = asyncio.Event(), asyncio.Event()
+    killed = Recorder(store, silent)
+    await killed.record(FOLDER, BORN)
+    await killed.record(FOLDER, RUNS)  # seen while the first segment is under way, never written
+    store.gate.set()
+    await store.saved.wait()
+    found = await recorded(tmp_path, [replace(RUNS, taken_at=seen(21).taken_at)])
+    assert texts(found) == texts(await recorded(tmp_path / "well", [BORN, RUNS]))
 
 
 @pytest.mark.timeout(10)
 async def test_a_slow_store_does_not_hold_up_the_run(tmp_path: Path):
     store = Slow(tmp_path, url=tmp_path.as_uri())
-    store.gate = asyncio.Event()
+    store.gate, store.saved = asyncio.Event(), asyncio.Event()
     recorder = Recorder(store, silent)
     began = asyncio.get_running_loop().time()
     for look in (BORN, RUNS, GONE):
