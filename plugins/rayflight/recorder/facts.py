@@ -19,6 +19,7 @@ RAY_NODE, JOB, PLACEMENT, DEMAND, SESSION = "Ray node", "submission", "placement
 DASHBOARD, RELIST = "dashboard", "relist"
 _QUIET_WAITS = ("ContainerCreating", "PodInitializing", "")
 _QUIET_CONDITIONS = ("Initialized", "ContainersReady", "PodReadyToStartContainers")
+_OVER = ("Failed", "Succeeded")
 _NEVER_WAS = (("RayClusterSuspended", "False"), ("RayClusterSuspending", "False"))
 _NOTED = {READY_SESSION: "ready in session", VERIFIED_SESSION: "verified in session", KEEP_UNTIL: "kept until"}
 _SILENCES = ("not asked for this time", "the head pod does not run")  # gaps of our own making, told by the pods
@@ -103,7 +104,10 @@ def _conditions(kind: str, name: str, conditions: Collection[Condition], quiet: 
 def _pod(pod: Pod) -> _Pairs:
     state = ": ".join(part for part in (pod.phase or "unknown", pod.reason, pod.message) if part)
     going = f"{state}, being deleted" if pod.deleting_since else state
-    yield Key(KUBERNETES, POD, pod.name), Fact(going, pod.deleting_since or _since(pod), born=pod.created_at)
+    yield (
+        Key(KUBERNETES, POD, pod.name),
+        Fact(going, _since(pod) if pod.phase in _OVER else pod.deleting_since or _since(pod), born=pod.created_at),
+    )
     if pod.node:
         scheduled = pod.condition("PodScheduled")
         yield Key(KUBERNETES, POD, pod.name, "node"), Fact(pod.node, scheduled.since if scheduled else None)
