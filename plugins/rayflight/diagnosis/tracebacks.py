@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _FRAME = re.compile(r'^(?P<prefix>.*?)\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
 _START = re.compile(r"Traceback \(most recent call last\):|^\S*ray::\S+\(")
@@ -13,6 +13,15 @@ _ERROR = re.compile(
 _PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\)\s?")
 _FOREIGN = re.compile(
     r"site-packages/|dist-packages/|/lib/python3[.\d]*/|<frozen |/ray/(?:_private|train|util|dashboard)/"
+)
+
+
+_WORKERS = "Training failed due to worker errors:"
+_SNIPPET = re.compile(r"\[Rank (?P<ranks>[\d,\s.+-]+?) Error Snippet\]:")
+# What the other ranks say when one has died: it explains nothing.
+_COLLATERAL = re.compile(
+    r"Connection (closed|reset)|gloo|NCCL|Broken pipe|Socket Timeout|DistBackendError|store->get|recvValue",
+    re.IGNORECASE,
 )
 
 
@@ -26,6 +35,7 @@ class Crash:
     line: int = 0
     function: str = ""
     quoted: str = ""
+    ranks: str = ""
 
     @property
     def where(self) -> str:
@@ -36,15 +46,28 @@ class Crash:
 def last_crash(text: str) -> Crash | None:
     """The last traceback's error and the deepest frame that is the user's; None where there is no traceback.
 
-    Of a chain ("During handling of ...") the last one counts: it ended the program.
+    Of a chain ("During handling of ...") the last one counts: it ended the program. Of Ray Train's list of ranks the
+    first counts that does not merely say that another one is gone.
     """
+    failed = text.rpartition(_WORKERS)[2] if _WORKERS in text else ""
+    return _of_ranks(failed) or _last(text)
+
+
+def _of_ranks(text: str) -> Crash | None:
+    marks = list(_SNIPPET.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    found = [
+        replace(crash, ranks=" ".join(mark["ranks"].split()))
+        for mark, end in zip(marks, ends, strict=False)
+        if (crash := _last(text[mark.end() : end]))
+    ]
+    return next((item for item in found if not _COLLATERAL.search(item.quoted)), found[0] if found else None)
+
+
+def _last(text: str) -> Crash | None:
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     starts = [number for number, line in enumerate(lines) if _START.search(line)]
-    for start in reversed(starts):
-        found = _read(lines[start:])
-        if found:
-            return found
-    return None
+    return next((crash for start in reversed(starts) if (crash := _read(lines[start:]))), None)
 
 
 def _read(lines: list[str]) -> Crash | None:

@@ -101,6 +101,7 @@ def _exception(job: Job, words: str) -> Finding | None:
     if crash is None:
         return None
     where = f" at {crash.where}" if crash.where else ""
+    where += f" on rank {crash.ranks}" if crash.ranks else ""
     return KINDS["driver-exception"].finding(
         f"Submission {job.id} failed with exit code {job.driver_exit_code or 1}: "
         f"{quoting.clip(crash.quoted, 300)}{where}",

@@ -1,0 +1,57 @@
+"""Whose exception it was, and in which line of the user's own code."""
+
+from rayflight.diagnosis.tracebacks import last_crash
+
+TRAIN = """
+ray.train.v2.api.exceptions.WorkerGroupError: Training failed due to worker errors:
+[Rank 0,2,3 Error Snippet]:
+Traceback (most recent call last):
+  File "/app/train.py", line 61, in train_func
+    dist.all_reduce(x)
+RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:1
+[Rank 1 Error Snippet]:
+Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/ray/train/v2/run.py", line 9, in run
+    train_func()
+  File "/app/data.py", line 7, in batch
+    raise ValueError("bad shard")
+ValueError: bad shard
+"""
+
+
+def test_the_rank_that_failed_first_is_named_and_not_those_that_lost_it():
+    crash = last_crash(TRAIN)
+    assert (crash.error, crash.text, crash.ranks) == ("ValueError", "bad shard", "1")
+    assert crash.where == "/app/data.py, line 7, in batch"
+
+
+def test_when_all_ranks_only_lost_one_another_the_first_is_quoted():
+    crash = last_crash(TRAIN.partition("[Rank 1")[0])
+    assert (crash.error, crash.ranks) == ("RuntimeError", "0,2,3")
+
+
+def test_a_prefix_of_ray_does_not_hide_a_traceback():
+    text = "\n".join(
+        f"(RayTrainWorker pid=7, ip=10.0.1.1) {line}"
+        for line in ("Traceback (most recent call last):", '  File "/app/a.py", line 3, in f', "KeyError: 'x'")
+    )
+    assert last_crash(text).where == "/app/a.py, line 3, in f"
+
+
+def test_the_last_of_a_chain_ended_the_program():
+    text = (
+        'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\nKeyError: 1\n\n'
+        "During handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "/app/a.py", line 9, in g\nmy.lib.TrainingFailure: no\n'
+    )
+    assert (last_crash(text).error, last_crash(text).line) == ("TrainingFailure", 9)
+
+
+def test_a_library_alone_has_no_line_of_the_user():
+    text = 'Traceback (most recent call last):\n  File "/x/site-packages/torch/a.py", line 1, in f\nOSError: disk\n'
+    assert (last_crash(text).where, last_crash(text).error) == ("", "OSError")
+
+
+def test_without_a_traceback_there_is_none():
+    assert last_crash("ValueError: said by hand") is None
+    assert last_crash("") is None
