@@ -188,6 +188,14 @@ def test_arguments_that_cannot_be_sent_are_refused_before_anything_is_made(run: 
     assert world.ray.submitted == []
 
 
+def countdown(number: int) -> int:
+    return countdown(number - 1) if number else 0
+
+
+def test_a_function_may_call_itself(run: Callable[..., Any]):
+    assert run(countdown, 3) == 0
+
+
 def from_outside() -> str:
     return json.dumps([])
 

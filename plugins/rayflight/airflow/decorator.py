@@ -187,8 +187,8 @@ def _refuse_unsendable(function: Callable[..., Any]) -> None:
     if inspect.iscoroutinefunction(function):
         step = "write it with def, and call asyncio.run in it"
         raise InvalidSpec("Cannot send", which=which, why="it is async", next_step=step)
-    foreign = {*function.__code__.co_freevars, *_globals(function.__code__) & set(function.__globals__)}
-    if foreign:
+    used = {*function.__code__.co_freevars, *_globals(function.__code__) & set(function.__globals__)}
+    if foreign := used - {function.__name__}:
         why = f"it uses {', '.join(sorted(foreign))} from outside itself"
         step = "import inside the function, and pass values as arguments"
         raise InvalidSpec("Cannot send", which=which, why=why, next_step=step)
