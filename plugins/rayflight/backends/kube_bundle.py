@@ -11,6 +11,7 @@ import asyncio
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
+from rayflight.backends.kube_around import answer, kueue
 from rayflight.backends.kube_dump import ray_answers
 from rayflight.errors import ApiError
 from rayflight.kube import resources
@@ -18,7 +19,7 @@ from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import Resource
 from rayflight.rayjobs.client import RayJobsClient
 
-_OF_NAMESPACE: dict[str, Resource] = {
+_OF_NAMESPACE: dict[str, Resource | tuple[Resource, ...]] = {
     "rayclusters": resources.RAYCLUSTERS,
     "rayjobs": resources.RAYJOBS,
     "pods": resources.PODS,
@@ -31,11 +32,14 @@ _OF_NAMESPACE: dict[str, Resource] = {
     "persistentvolumeclaims": resources.CLAIMS,
     "jobs.batch": resources.JOBS,
     "networkpolicies": resources.NETWORK_POLICIES,
-    "workloads": resources.WORKLOADS,
-    "localqueues": resources.LOCAL_QUEUES,
+    "workloads": kueue(resources.WORKLOADS),
+    "localqueues": kueue(resources.LOCAL_QUEUES),
     "podgroups": resources.POD_GROUPS,
 }
-_OF_CLUSTER: dict[str, Resource] = {"nodes": resources.NODES, "clusterqueues": resources.CLUSTER_QUEUES}
+_OF_CLUSTER: dict[str, Resource | tuple[Resource, ...]] = {
+    "nodes": resources.NODES,
+    "clusterqueues": kueue(resources.CLUSTER_QUEUES),
+}
 
 
 async def everything(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -> dict[str, Any]:
@@ -53,11 +57,13 @@ def _file(name: str) -> str:
     return f"ray/{name}.txt" if name == "gcs_healthz" else f"ray/{name}.json"
 
 
-async def _items(client: KubeClient, resource: Resource, namespace: str | None) -> dict[str, Any] | None:
-    try:
-        return {"items": (await client.list(resource, namespace)).items}
-    except ApiError as error:
-        return None if error.status == 404 else {"error": str(error)}
+async def _items(
+    client: KubeClient, wanted: Resource | tuple[Resource, ...], namespace: str | None
+) -> dict[str, Any] | None:
+    async def get(resource: Resource, space: str | None) -> list[JsonObject]:
+        return (await client.list(resource, space)).items
+
+    return await answer(get, wanted if isinstance(wanted, tuple) else (wanted,), namespace)
 
 
 async def _namespace(client: KubeClient, ref: ClusterRef) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rayflight.backends.base import ClusterRef, RayJobs
+from rayflight.backends.kube_around import around
 from rayflight.backends.kube_tails import LogTails
 from rayflight.backends.kube_topics import CLUSTER_LABEL
 from rayflight.backends.kube_watch import ClusterWatch
@@ -57,16 +58,17 @@ class Observer:
             raw["rayclusters"] = {"error": str(error)}
         pods = self._watch.objects("pods")
         namespace = self._ref.namespace
-        quotas, claims, services, foreign = await asyncio.gather(
+        quotas, claims, services, foreign, beside = await asyncio.gather(
             self._recent(QUOTAS, namespace),
             self._recent(CLAIMS, namespace),
             self._recent(SERVICES, namespace, CLUSTER_LABEL),  # of all clusters: one list serves all who wait here
             self._foreign(pods),
+            around(self._hub.lately.list, next(iter(raw["rayclusters"].get("items") or ()), None), pods, namespace),
         )
         if "items" in services:
             services["items"] = [item for item in services["items"] if _cluster_of(item) == self._ref.name]
         raw |= {"resourcequotas": quotas, "persistentvolumeclaims": claims, "services": services}
-        raw["foreign_pods"] = foreign
+        raw |= {"foreign_pods": foreign, **beside}
         if "items" in raw["events"]:
             raw["events"]["items"] += self._watch.named_events(claim_names(pods))
         return raw

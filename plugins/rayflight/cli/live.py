@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from rayflight.backends.base import ClusterRef
 from rayflight.backends.kubernetes import KubernetesBackend
 from rayflight.errors import ApiError, InvalidSpec
 from rayflight.kube.access import KubeAccess
+from rayflight.snapshot.assemble import assemble
 from rayflight.snapshot.model import Job, Snapshot
 
 _TAIL = 256 * 1024  # bytes of the driver log that a rule may want
@@ -20,12 +22,19 @@ _MOST = 256 * 1024 * 1024  # bytes of a driver log that are passed over to come 
 
 
 async def observed(access: KubeAccess, name: str) -> Snapshot:
-    """The cluster as it is now."""
+    """The cluster as it is now, with all that stands around it: a person may read more than a flight asks for."""
     async with _cluster(access, name) as (backend, ref):
-        seen = await backend.observe(ref)
-        job = seen.ray.jobs[-1] if seen.ray and seen.ray.jobs else None
+        answers, seen = await asyncio.gather(backend.everything(ref), backend.observe(ref))
+        whole = assemble(
+            {file.removesuffix(".json").removesuffix(".txt"): data for file, data in answers.items()},
+            namespace=ref.namespace,
+            name=ref.name,
+            taken_at=seen.taken_at,
+            logs=seen.logs,
+        )
+        job = whole.ray.jobs[-1] if whole.ray and whole.ray.jobs else None
         tail = await _driver_tail(backend, ref, job) if job else ""
-        return replace(seen, logs={**seen.logs, f"driver/{job.id}": tail}) if job and tail else seen
+        return replace(whole, logs={**whole.logs, f"driver/{job.id}": tail}) if job and tail else whole
 
 
 async def saved(access: KubeAccess, name: str, target: Path) -> list[str]:
