@@ -24,6 +24,8 @@ from typing import Any
 
 # Ray folds lines of several workers that differ in numbers only: that would hide a rank's report.
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+# Ranks share the cores: threads of their own would only wait for each other. Read when numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Ray Train looks at its ranks every 2 s; each report waits for that look.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
 

@@ -63,7 +63,8 @@ def _guard(path: Path) -> None:
     path.chmod(0o600)
 
 
-async def _for_people(path: str, port: int) -> None:
+async def for_people(path: str, port: int) -> None:
+    """Carry a loopback port to the socket file, without end."""
     server = await asyncio.start_server(carrier(lambda: asyncio.open_unix_connection(path)), "127.0.0.1", port)
     address = server.sockets[0].getsockname()
     where = f"http://{address[0]}:{address[1]}"
@@ -80,7 +81,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_for_people(options.socket, options.port))
+        asyncio.run(for_people(options.socket, options.port))
     return 0
 
 

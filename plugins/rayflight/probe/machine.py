@@ -30,13 +30,22 @@ def describe() -> dict[str, Any]:
         "nvml": nvml,
         "pod": os.environ.get("RAY_CLOUD_INSTANCE_ID") or platform.node(),
         "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "devices": devices,
+        "devices": own(devices),
         "simulated": os.environ.get("RAYFLIGHT_SIMULATED_GPU") == "1",
         "shm_bytes": shm_bytes(),
         "memory_limit_bytes": memory_limit_bytes(),
         "python": platform.python_version(),
     }
     return {**facts, "devices_error": error} if error else facts
+
+
+def own(devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that RAYFLIGHT_DEVICES names, where it is set: without containers every process sees all of the machine's.
+
+    A container runtime shows a pod its own devices only, so nothing sets the variable there.
+    """
+    given = os.environ.get("RAYFLIGHT_DEVICES")
+    return devices if given is None else [item for item in devices if item.get("uuid") in given.split(",")]
 
 
 def devices_of_container() -> tuple[list[dict[str, Any]], str]:

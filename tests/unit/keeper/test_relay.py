@@ -58,3 +58,16 @@ async def test_a_socket_of_an_earlier_life_is_replaced(socket, port):
     socket.write_text("left over")
     async with await relay.serve(socket, port), HttpxTransport("http://127.0.0.1:1", socket=str(socket)) as ray:
         assert (await ray.request("GET", "/small")).body == b"small"
+
+
+async def test_a_person_gets_an_address_for_the_browser(socket, port, capsys):
+    async with await relay.serve(socket, port):
+        served = asyncio.create_task(relay.for_people(str(socket), 0))
+        while not (told := capsys.readouterr().out):  # noqa: ASYNC110 - it prints once
+            await asyncio.sleep(0.01)
+        address = told.split()[2]
+        async with HttpxTransport(address) as browser:
+            assert (await browser.request("GET", "/small")).body == b"small"
+        served.cancel()
+        await asyncio.gather(served, return_exceptions=True)
+    assert address.startswith("http://127.0.0.1:")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rayflight.probe.machine import describe, devices_of_container, memory_limit_bytes, shm_bytes
+from rayflight.probe.machine import describe, devices_of_container, memory_limit_bytes, own, shm_bytes
 
 ONE, TWO = "GPU-11111111-aaaa", "GPU-22222222-bbbb"
 QUERY = f"{ONE}, NVIDIA A100-SXM4-80GB, 81920, 550.54.15\n{TWO}, NVIDIA A100-SXM4-80GB, 81920, 550.54.15"
@@ -109,3 +109,13 @@ def test_the_stricter_of_two_limits_counts(tmp_path: Path) -> None:
 
 def test_no_shared_memory_mount_has_no_size(tmp_path: Path) -> None:
     assert shm_bytes(str(tmp_path / "nowhere")) is None
+
+
+def test_without_containers_a_process_has_the_devices_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [{"uuid": ONE}, {"uuid": TWO}]
+    monkeypatch.delenv("RAYFLIGHT_DEVICES", raising=False)
+    assert own(devices) == devices
+    monkeypatch.setenv("RAYFLIGHT_DEVICES", TWO)
+    assert own(devices) == [{"uuid": TWO}]
+    monkeypatch.setenv("RAYFLIGHT_DEVICES", "")
+    assert own(devices) == []

@@ -168,3 +168,16 @@ def test_a_cluster_without_gpus_has_no_gpu_rows():
     asked = spec(group={"gpus": 0})
     for name in ("gpu-count", "gpu-real", "gpu-assigned-once", "gpu-alike", "gpu-uuids-unique"):
         assert set(verdicts(name, seen, asked=asked)) == {"not applicable"}
+
+
+def test_simulated_gpus_of_a_local_cluster_are_names_and_never_passed():
+    """Without containers there is nothing that a process could see: only Ray's own count can be wrong."""
+    asked, seen = spec(simulated=True), replace(SEEN, backend="local")
+    blind = result(*(rank(number, devices=[], simulated=True) for number in (0, 1)))
+    for name in ("gpu-count", "gpu-real", "gpu-alike", "gpu-uuids-unique"):
+        found = rows(name, seen, blind, asked=asked)
+        assert {row.verdict for row in found} == {"not applicable"}, name
+        assert all(row.observed.startswith("SIMULATED") for row in found)
+    fewer = replace(RAY, nodes=tuple(replace(node, resources={}) for node in RAY.nodes))
+    assert set(verdicts("gpu-count", replace(seen, ray=fewer), blind, asked=asked)) == {"failed"}
+    assert "gpu-uuids-unique" in {check.id for check in blocking(verify_all(spec(), seen, blind))}
