@@ -54,6 +54,12 @@ def test_clearing_train_clears_what_it_needs() -> None:
     assert set(chosen.task_dict) == {f"flight.{name}" for name in FLIGHT}
 
 
+def test_the_history_of_the_pool_is_told_after_the_checks_and_turns_no_run_green() -> None:
+    history = load("verify_gpu_pool").get_task("history")
+    assert history.upstream_task_ids == {"check.flight.collect_logs"}
+    assert history.is_teardown
+
+
 def test_a_flight_without_training_has_no_train_task() -> None:
     assert "check.flight.train" not in load("verify_gpu_pool").task_dict
 
