@@ -78,9 +78,11 @@ def fly(client: AirflowClient, options: argparse.Namespace) -> int:
     print(f"\n{view.stages()}\n", flush=True)
     problems = [] if state == "success" else [f"the run ended {state}: {view.cause()}"]
     problems += judge_training(client.xcom(run, f"{GROUP}.train"))
+    planned = client.xcom(run, f"{GROUP}.plan") or {}
+    if (planned.get("spec") or {}).get("simulated"):
+        print("GPUs      SIMULATED: names in Ray, no devices; what is said of them below is as little real", flush=True)
     problems += tell_landing(client.xcom(run, f"{GROUP}.tear_down"))
     collected = client.xcom(run, f"{GROUP}.collect_logs") or {}
-    planned = client.xcom(run, f"{GROUP}.plan") or {}
     print(f"archive   {planned.get('archive', 'none')} ({collected.get('files', 0)} files)", flush=True)
     problems += [f"missing from the archive: {gap}" for gap in collected.get("missing", ())]
     problems += left_behind(options.folder, str(planned.get("cluster", "")))
