@@ -45,7 +45,7 @@ with DAG(
             ready_timeout=timedelta(minutes=15),
         )
 
-    # A teardown: it tells of failed nights, too, and being green it must not turn a red run green. Arrows from the group
+    # A teardown: it tells of failed nights, too, and, green, it must not turn a red run green. Arrows from the group
     # itself would leave out setups and teardowns, which is all that is in it.
     check.expand(shape=shapes())  # type: ignore[call-arg, misc]
     dag.get_task("check.flight.collect_logs") >> PoolHistory(task_id="history").as_teardown()

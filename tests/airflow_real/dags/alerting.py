@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AsyncCallback, DeadlineAlert, DeadlineReference, task
+from airflow.sdk import DAG, task
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from rayflight.airflow import RayflightNotifier, metrics, verified_pool
 from rayflight.airflow.assets import VERIFIED, announce
@@ -14,7 +16,7 @@ from rayflight.findings import Check
 from rayflight.lifecycle.flight import Flight
 from rayflight.verification import diagnosis_from_checks
 
-CHANNELS = [{"conn_id": "duty_mail"}, "duty_hook", "nobody_there"]
+CHANNELS: list[Any] = [{"conn_id": "duty_mail"}, "duty_hook", "nobody_there"]
 tell = RayflightNotifier(CHANNELS)
 
 
