@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ _TAIL = 256 * 1024  # bytes of a log's end that a rule may want
 _HEAD = 16 * 1024  # and of its beginning: what failed first stands there
 _UNPACKED = 4 * 1024**3  # bytes; more than any bundle of one cluster holds
 _TIME = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"')
+_ARCHIVED = "snapshot.json"
 _CLUSTER_LABEL = "ray.io/cluster"
 
 
@@ -67,6 +68,8 @@ def _only_folder(place: Path) -> Path:
 
 def read(folder: Path, cluster: str | None = None) -> Dump:
     """Every moment as a Snapshot. Raises InvalidSpec where there is no cluster, or several and none is named."""
+    if (folder / _ARCHIVED).is_file():
+        return _archived(folder)
     case = _plain(folder / "case.json") or {}
     places = _moments(folder)
     if not places:
@@ -88,6 +91,16 @@ def read(folder: Path, cluster: str | None = None) -> Dump:
             for found in answers
         )
     )
+
+
+def _archived(folder: Path) -> Dump:
+    """A cluster's folder in the archive of a flight: the very Snapshot that was taken, and the logs beside it."""
+    try:
+        seen = Snapshot.from_dict(json.loads((folder / _ARCHIVED).read_bytes()))
+    except ValueError as error:
+        raise _refused(folder, f"its {_ARCHIVED} is not readable ({str(error).splitlines()[0]})") from None
+    drivers = {name: text for name, text in _logs(folder.parent / "logs").items() if name.startswith("driver/")}
+    return Dump(moments=(replace(seen, logs={**drivers, **_logs(folder / "logs"), **seen.logs}),))
 
 
 class Answers(Mapping[str, Any]):
@@ -197,6 +210,8 @@ def log_name(file: str) -> str:
     ('driver/train-1', 'c-head-x/ray-head/previous', 'airflow-train')
     """
     stem = file.removesuffix(".log")
+    if "/" in stem:  # as an archive keeps them, a folder per pod
+        return stem.removesuffix(".previous") + ("/previous" if stem.endswith(".previous") else "")
     if stem.startswith("driver-"):
         return f"driver/{stem.removeprefix('driver-')}"
     previous = "/previous" if stem.endswith(".previous") else ""

@@ -8,6 +8,7 @@ import tarfile
 import pytest
 
 from tests.folders import write, write_moment
+from tests.moments import moment
 
 
 def judged(run, *words):
@@ -102,6 +103,25 @@ def test_files_may_be_missing(run, tmp_path):
     _, found = judged(run, place)
     assert found["cause"]["id"] == "not-enough-in-total"
     assert "ray: not collected" in found["gaps"]
+
+
+def test_the_archive_of_a_flight_is_read_like_a_bundle(run, tmp_path):
+    place = tmp_path / "attempt-1" / "c"
+    (place / "logs" / "pod-x").mkdir(parents=True)
+    (place / "snapshot.json").write_text(json.dumps(moment("quota-of-one-gpu-t044s").to_dict()))
+    (place / "logs" / "pod-x" / "ray-head.previous.log").write_text("NVRM: Xid (PCI:0000:3b:00): 79, pid=1")
+    code, found = judged(run, place)
+    assert (code, found["cause"]["id"]) == (1, "gpu-xid-hardware")
+    assert "quota-below-request" in [item["id"] for item in found["consequences"]]
+    (place / "snapshot.json").write_text("{}")
+    assert run("diagnose", place).code == 3
+
+
+def test_a_rayjob_without_a_cluster_is_judged_by_its_own_words(run, tmp_path):
+    (tmp_path / "x").mkdir()
+    refused = {"metadata": {"name": "rj", "namespace": "ns"}, "status": {"jobDeploymentStatus": "ValidationFailed"}}
+    (tmp_path / "x" / "rayjobs.json").write_text(json.dumps({"items": [refused]}))
+    assert judged(run, tmp_path / "x")[1]["cause"]["id"] == "rayjob-validation-failed"
 
 
 def test_the_report_for_people_fits_into_120_columns(run, tmp_path):

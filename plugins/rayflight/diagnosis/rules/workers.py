@@ -94,7 +94,7 @@ def _scaled_down(case: Case, names: list[str], told: list[Event], signs: dict[st
         layer=Layer.KUBERNETES,
         summary=(
             f"Worker pods {quoting.listed(names)} of RayCluster {case.now.name} were scaled down at "
-            f"{told[-1].last_at}: {quoting.clip(told[-1].message, 200)}"
+            f"{told[-1].last_at} {_by_whom(told[-1])}: {quoting.clip(told[-1].message, 200)}"
         ),
         next_step="see who lowered replicas (a person, the autoscaler); set minReplicas to what the training needs",
         decision=_decision(case),
@@ -102,6 +102,14 @@ def _scaled_down(case: Case, names: list[str], told: list[Event], signs: dict[st
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _by_whom(told: Event) -> str:
+    """The operator says ``Deleted pod`` of the autoscaler's choice, and ``Deleted Pod`` of a lowered number."""
+    if "suspended worker group" in told.message:
+        return "with their group, which was suspended"
+    chosen = told.message.startswith("Deleted pod ") or "autoscaler" in told.message
+    return "by the autoscaler, which chose them" if chosen else "because replicas were lowered, at random"
 
 
 def _dead_nodes(case: Case) -> list[RayNode]:
