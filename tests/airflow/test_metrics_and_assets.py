@@ -61,7 +61,9 @@ class Events(dict[Any, Any]):
 
 def test_a_passed_verification_counts_its_rows_and_updates_the_asset_of_its_shape(exporter: Exporter) -> None:
     events = Events()
-    operator().finish({**a_context(), "outlet_events": events}, RESULT)
+    context = a_context()
+    context["outlet_events"] = events
+    operator().finish(context, RESULT)
     assert exporter.sent == [
         ("rayflight.verification.checks", 1, {"check": "compute", "verdict": "not_applicable"}),
         ("rayflight.verification.runs", 1, {"result": "passed"}),
