@@ -141,14 +141,19 @@ def clear(folder: Path) -> int:
 
 async def _end_clusters(folder: Path) -> None:
     """No Airflow runs: nothing owns a cluster."""
-    async with LocalBackend(LocalAccess.from_extras({"folder": str(folder / "clusters")}, home=folder)) as backend:
-        refs = await backend.find("default", "")
+    clusters = folder / "clusters"
+    async with LocalBackend(LocalAccess.from_extras({"folder": str(clusters)}, home=folder)) as backend:
+        refs = [ref for name in _namespaces(clusters) for ref in await backend.find(name, "")]
         for ref in refs:
             await backend.delete(ref)
         for ref in refs:
             async for _ in backend.changes(ref, at_least_every=0.5):
                 if not await backend.remains(ref):
                     break
+
+
+def _namespaces(clusters: Path) -> list[str]:
+    return [path.name for path in clusters.iterdir() if path.is_dir()]
 
 
 @contextmanager

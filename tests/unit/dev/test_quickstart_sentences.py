@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -15,6 +16,10 @@ import pytest
 
 from dev import quickstart
 from dev.airflow_home import ROOT
+from rayflight.backends.local import LocalBackend
+from rayflight.backends.local_access import LocalAccess
+from rayflight.specs import ClusterSpec
+from tests.world import OWNER
 
 
 @pytest.fixture
@@ -133,3 +138,15 @@ def test_what_is_left_is_counted(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_clusters_of_every_namespace_are_ended(tmp_path, capsys):
+    """Whatever namespace a form named: the record goes, and with it all that carries the cluster's mark."""
+    clusters = tmp_path / "clusters"
+    backend = LocalBackend(LocalAccess.from_extras({"folder": str(clusters)}, home=tmp_path))
+    spec = ClusterSpec.parse({"image": "none", "groups": [{"name": "w"}], "extra": {"suspend": True}}, which="shape")
+    for namespace in ("default", "other"):
+        asyncio.run(backend.create(spec, OWNER, namespace))
+    assert len(list(clusters.glob("*/rf-*/cluster.json"))) == 2
+    assert quickstart.main(["down", "--folder", str(tmp_path)]) == 0
+    assert list(clusters.glob("*/rf-*")) == []
