@@ -73,6 +73,10 @@ def tail(path: Path) -> str:
 
 
 def find(name: str, trees: Iterable[Mapping[str, Any]]) -> Path | None:
-    """The log file of this name in whichever tree wrote it; a driver runs on one Ray node only."""
-    paths = (Path(tree["folder"]) / LOGS / Path(name).name for tree in trees)
+    """The log file of this name in whichever tree wrote it.
+
+    A driver runs on one Ray node only, but the head (the first tree) writes a line into a file of the same name before
+    it sends the driver elsewhere: the others come first.
+    """
+    paths = (Path(tree["folder"]) / LOGS / Path(name).name for tree in reversed(list(trees)))
     return next((path for path in paths if path.is_file()), None)
