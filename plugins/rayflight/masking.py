@@ -35,7 +35,7 @@ _PATTERNS = tuple(
     for pattern, words in (
         (r"(?i)((?:bearer|basic|negotiate)\s+)([A-Za-z0-9._~+/=-]{8,})", ("bearer", "basic", "negotiate")),
         (rf"(?i)({_WORD}[a-z0-9_-]{{0,20}}\\?[\"']?\s*[=:]\s*\\?[\"']?)([^\s\"',;&\\*{{}}\[\]]{{4,}})", _WORDS),
-        (rf"(?i)(--?[a-z0-9-]*{_WORD}[a-z0-9-]*\s+[\"']?)([^\s\"'\-*][^\s\"'*]{{3,}})", _WORDS),
+        (rf"(?i)((?<![a-z0-9_-])--?[a-z0-9-]*{_WORD}[a-z0-9-]*\s+[\"']?)([^\s\"'\-*][^\s\"'*]{{3,}})", _WORDS),
         (
             r"(?i)((?:x-amz-signature|x-amz-security-token|x-goog-signature|sig|signature)=)([A-Za-z0-9%+/=_-]{8,})",
             ("sig=", "signature=", "x-amz-security-token="),

@@ -146,6 +146,7 @@ def test_the_decoded_value_of_a_secret_is_known_too():
             "image": "registry.example/team/ray@sha256:0123456789abcdef",
             "env": [{"name": "MAX_TOKENS", "value": "4096"}],
         },
+        {"message": "LocalQueue my-token doesn't exist; secret my-secret missing"},
         {"message": "12 tokens per second; secretary: Ann; epoch=3"},
         {"data": {"clusterStatus": "Usage: 0.0/4.0 CPU"}, "result": True},
     ],

@@ -13,6 +13,8 @@ import typer
 
 from rayflight.diagnosis import diagnose_moments, report
 from rayflight.errors import InvalidSpec, RayflightError
+from rayflight.findings import Diagnosis
+from rayflight.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,7 @@ def diagnose(
 ) -> None:
     """Name the cause: one sentence, the evidence of both layers, the next step."""
     moments = _moments(target, cluster, kubeconfig, context)
-    found = diagnose_moments(moments)
+    found = Diagnosis.from_dict(masked(diagnose_moments(moments).to_dict()))
     if json_output:
         typer.echo(json.dumps(report.as_json(found), indent=1))
     elif markdown:

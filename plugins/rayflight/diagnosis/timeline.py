@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rayflight.diagnosis import quoting
 from rayflight.findings import Diagnosis
+from rayflight.masking import Masker
 from rayflight.snapshot.model import Container, Event, Pod, Ray, Snapshot
 
 _LONGEST = 160  # characters of one entry
@@ -39,10 +40,11 @@ def timeline(
         if known is None or known.weight < entry.weight:
             found[entry.at, entry.side, entry.text] = entry
     entries = sorted(found.values(), key=lambda item: item.at)
-    if len(entries) <= rows:
-        return tuple(entries)
-    kept = sorted(range(len(entries)), key=lambda number: (-entries[number].weight, number))[:rows]
-    return tuple(entries[number] for number in sorted(kept))
+    if len(entries) > rows:
+        kept = sorted(range(len(entries)), key=lambda number: (-entries[number].weight, number))[:rows]
+        entries = [entries[number] for number in sorted(kept)]
+    masker = Masker()  # an entrypoint or a message may hold a token
+    return tuple(replace(entry, text=masker.text(entry.text)) for entry in entries)
 
 
 def _all(moments: Sequence[Snapshot], diagnosis: Diagnosis | None) -> Iterator[Entry]:

@@ -105,6 +105,17 @@ def test_files_may_be_missing(run, tmp_path):
     assert "ray: not collected" in found["gaps"]
 
 
+def test_a_token_in_a_log_or_an_entrypoint_is_not_printed(run, tmp_path):
+    place = write_moment(tmp_path / "x", "exit-code-seven-t035s")
+    jobs = json.loads((place / "ray" / "jobs.json").read_text())
+    jobs[0] |= {"entrypoint": "HF_TOKEN=planted-1 python a.py", "message": "last available logs\npassword=planted-2"}
+    (place / "ray" / "jobs.json").write_text(json.dumps(jobs))
+    for words in (("--json",), ("--markdown",), ()):
+        out = run("diagnose", *words, place).out
+        assert "planted" not in out
+        assert "python a.py" in out
+
+
 def test_the_archive_of_a_flight_is_read_like_a_bundle(run, tmp_path):
     place = tmp_path / "attempt-1" / "c"
     (place / "logs" / "pod-x").mkdir(parents=True)

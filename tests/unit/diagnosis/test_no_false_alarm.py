@@ -145,3 +145,9 @@ def test_an_own_exit_code_is_not_called_an_exception():
 def test_a_running_job_is_not_ended_by_a_deleted_workload_of_itself():
     leaving = Workload(name="w", owner=UID, deleting_since=at(0), finalizers=("kueue.x-k8s.io/resource-in-use",))
     assert ids(snapshot(cluster=cluster(labels=LABEL), workloads=(leaving,), ray=ray(*PODS, jobs=(job(),)))) == []
+
+
+def test_a_new_session_without_a_preemption_is_not_put_on_kueue():
+    never = Condition(type="Preempted", status="False", reason="QuotaReserved", message="")
+    seen = snapshot(cluster=cluster(labels=LABEL), workloads=(load(never),), ray=ray(*PODS, session="session_2"))
+    assert "kueue-preempted" not in ids(seen, session="session_1")
