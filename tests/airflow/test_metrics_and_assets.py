@@ -133,3 +133,5 @@ def test_a_teardown_subtracts_the_training_that_succeeded_from_what_was_held(exp
     exporter.sent.clear()
     operator.finish({"ti": Landed()}, {"gpu_seconds": 300.0, "kept": ["ns/x"]})
     assert exporter.sent == []
+    operator.finish({"ti": FakeTaskInstance()}, {"gpu_seconds": 300.0})  # whose XCom does not answer
+    assert exporter.sent == []
