@@ -114,7 +114,8 @@ class Answers(Mapping[str, Any]):
             path = self.place / "ray" / "gcs_healthz.txt"
             if not path.is_file():
                 raise KeyError(name)
-            return path.read_text(errors="replace")
+            text = path.read_text(errors="replace").strip()
+            return {"error": text} if text.startswith("{") else text  # in JSON it is no answer of the GCS
         answer = _plain(self.place / f"{name}.json")
         if answer is None:
             answer = _yaml(self.place / f"{name}.yaml")

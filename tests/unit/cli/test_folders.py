@@ -96,6 +96,14 @@ def test_a_broken_file_is_a_gap_and_no_traceback(run, tmp_path, file, text):
     assert run("diagnose", place).code in (0, 1, 2)
 
 
+def test_a_health_check_that_could_not_be_made_is_not_an_ill_gcs(run, tmp_path):
+    place = write_moment(tmp_path / "x", "healthy-t027s")
+    (place / "ray" / "gcs_healthz.txt").write_text('{"error": "no answer within 15 s"}')
+    assert judged(run, place)[1]["verdict"] == "healthy"
+    (place / "ray" / "gcs_healthz.txt").write_text("Health check failed: Timed out while waiting for GCS")
+    assert judged(run, place)[1]["cause"]["id"] == "gcs-unhealthy"
+
+
 def test_files_may_be_missing(run, tmp_path):
     place = write_moment(tmp_path / "x", "too-few-gpus-t046s")
     for path in [*place.glob("ray/*"), place / "events.json", place / "services.json", place / "collected.json"]:
