@@ -220,6 +220,10 @@ class AirflowClient:
         answer = self._send("POST", f"/api/v2/dags/{run.dag_id}/clearTaskInstances", body)
         return sorted({t["task_id"] for t in answer["task_instances"]})
 
+    def test_connection(self, connection: Mapping[str, str]) -> dict[str, Any]:
+        """What the Test button of a connection's form answers."""
+        return self._send("POST", "/api/v2/connections/test", connection)
+
     def delete_run(self, run: Run) -> None:
         """Remove the run from Airflow's memory."""
         self._send("DELETE", run.path)
