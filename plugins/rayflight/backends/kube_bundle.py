@@ -50,11 +50,15 @@ async def everything(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -
     foreign, place, side = await asyncio.gather(_foreign(client, ref), _namespace(client, ref), ray_answers(jobs))
     found = dict(zip(asked, lists, strict=True)) | {"foreign_pods": foreign, "namespace": place}
     files: dict[str, Any] = {f"{name}.json": data for name, data in found.items() if data is not None}
-    return files | {_file(name): data for name, data in side.items()}
+    return files | dict(_ray_file(name, data) for name, data in side.items())
 
 
-def _file(name: str) -> str:
-    return f"ray/{name}.txt" if name == "gcs_healthz" else f"ray/{name}.json"
+def _ray_file(name: str, data: Any) -> tuple[str, Any]:
+    """The health of the GCS as the text that Ray serves; all else is JSON."""
+    if name != "gcs_healthz":
+        return f"ray/{name}.json", data
+    said = {True: "success", False: "not healthy"}
+    return f"ray/{name}.txt", said[data] if isinstance(data, bool) else data
 
 
 async def _items(

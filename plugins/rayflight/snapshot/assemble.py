@@ -107,13 +107,20 @@ def ray_side(raw: Mapping[str, Any], gaps: list[Gap]) -> Ray | None:
     return Ray(
         session=session,
         version=version,
-        gcs_healthy=health.strip() == "success" if isinstance(health, str) else None,
+        gcs_healthy=_healthy(health),
         nodes=_part(raw, "ray/nodes", "ray.nodes", lambda item: ray.ray_nodes(item, _usable(summary)), gaps),
         jobs=_part(raw, "ray/jobs", "ray.jobs", ray.jobs, gaps),
         placement_groups=_part(raw, "ray/placement_groups", "ray.placement_groups", ray.placement_groups, gaps),
         pending_demands=_part(raw, "ray/cluster_status", "ray.demands", ray.pending_demands, gaps),
         usage=_part(raw, "ray/cluster_status", "ray.demands", ray.usage, []),
     )
+
+
+def _healthy(answer: Any) -> bool | None:
+    """The text that Ray serves, or what a client made of it; None where nobody could ask."""
+    if isinstance(answer, str):
+        return answer.strip() == "success"
+    return answer if isinstance(answer, bool) else None
 
 
 def _cluster(raw: Mapping[str, Any], name: str, asked: Mapping[str, Any] | None, gaps: list[Gap]) -> Cluster | None:

@@ -41,6 +41,10 @@ async def kube():
         cluster = next(iter(server.collections[_PATHS["rayclusters"]].values()))
         server.script("GET", f"{_PATHS['rayclusters']}/{cluster['metadata']['name']}", cluster)
         server.script("GET", f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"name": NAMESPACE}})
+        head = cluster["status"]["head"]["serviceName"]
+        proxy = f"{_HERE}/services/{head}:dashboard/proxy"
+        server.script("GET", f"{proxy}/api/version", b'{"ray_version": "2.60.0", "session_name": "s1"}')
+        server.script("GET", f"{proxy}/api/gcs_healthz", b"success")
         yield server
         server.unexpected.clear()  # dashboards, logs and kinds that this cluster does not have
 
@@ -74,6 +78,7 @@ async def test_a_bundle_gives_the_same_cause_elsewhere_and_holds_no_secret(kube,
     with tarfile.open(bundle) as tar:
         files = {item.name: tar.extractfile(item).read() for item in tar}
     assert any(name.endswith(".log") and b"logged in as ****" in data for name, data in files.items())
+    assert [data for name, data in files.items() if name.endswith("ray/gcs_healthz.txt")] == [b"success"]
     for secret in (TOKEN.encode(), base64.b64encode(TOKEN.encode())):
         assert not [name for name, data in files.items() if secret in data]
     ran = await command(kube, tmp_path, monkeypatch, capsys, "diagnose", bundle, "--json")
