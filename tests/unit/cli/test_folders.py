@@ -81,10 +81,13 @@ def test_a_bundle_is_read_like_its_folder(run, tmp_path):
 
 
 def test_a_tar_that_would_write_elsewhere_is_refused(run, tmp_path):
+    place = write_moment(tmp_path / "x", "healthy-t027s")
     with tarfile.open(tmp_path / "b.tar", "w") as tar:
-        tar.add(write_moment(tmp_path / "x", "healthy-t027s") / "pods.json", "../pods.json")
-    assert run("diagnose", tmp_path / "b.tar").code == 3
-    assert not (tmp_path.parent / "pods.json").exists()
+        tar.add(place, "case")
+        tar.add(place / "pods.json", f"../{tmp_path.name}-escaped.json")
+    ran = run("diagnose", tmp_path / "b.tar")
+    assert ran.code == 3
+    assert "escaped" in ran.err or "outside" in ran.err
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"items": [{}]}', '{"items": 7}', "null", '"x"'])
