@@ -81,7 +81,7 @@ class Keeper:
             for tree in self.trees[1:]:
                 await asyncio.to_thread(processes.end, self.plan["uid"], 1.0, tree.name)
                 self._ended(tree, None)
-                self.states[tree.name].restarts += 1
+                self.states[tree.name].restarts = 1  # without a head they end: no loop of theirs
             if server is not None:
                 server.close()
             await self._pause(self.trees[0])

@@ -95,6 +95,14 @@ def test_one_restart_or_a_clean_end_is_no_loop(state):
     assert "crash-loop" not in ids(broken(**state))
 
 
+@pytest.mark.parametrize("state", ["running", "terminated", "waiting"])
+def test_workers_that_have_no_head_to_join_are_in_no_loop_of_their_own(state):
+    """Seen on an overloaded machine: heads took minutes to start, and `ray start` of the workers gave up."""
+    seen = broken(state="running", restarts=2, last=ended(1))
+    starting = with_container(head(), "ray-head", ready=False, state=state)
+    assert "crash-loop" not in ids(replace(seen, pods=(starting, *seen.pods[1:])))
+
+
 def test_a_container_that_is_ready_again_is_in_no_loop():
     pod = with_container(worker(2), "ray-worker", restarts=3, last=ended(2))
     assert ids(snapshot(pods=(head(), worker(1), pod))) == []

@@ -113,6 +113,8 @@ def _loop(case: Case, pod: Pod, item: Container) -> _Loop | None:
     last = item.terminated or item.last
     if last is None or last.exit_code == 0 or item.ready or item.restarts < 1 or _out_of_memory(last):
         return None
+    if pod.role == "worker" and not item.init and not _head_is_up(case):
+        return None
     told = tuple(
         event
         for event in case.events("BackOff", about=pod)
@@ -121,6 +123,11 @@ def _loop(case: Case, pod: Pod, item: Container) -> _Loop | None:
     if item.reason == "CrashLoopBackOff" or item.restarts >= _LOOP_RESTARTS or told:
         return _Loop(pod=pod, item=item, last=last, told=told)
     return None
+
+
+def _head_is_up(case: Case) -> bool:
+    """`ray start` of a worker gives up and ends with 1 while there is no head to join: no fault of its own."""
+    return case.now.head is None or all(item.ready for item in case.now.head.containers if not item.init)
 
 
 def _looping(case: Case, loops: list[_Loop]) -> Finding:
