@@ -122,6 +122,21 @@ def test_a_second_start_leaves_the_first_one_alone(tmp_path, capsys, monkeypatch
     assert "Another `make demo` or `make up` is at work in" in capsys.readouterr().err
 
 
+def test_an_interrupted_demo_clears_away_its_cluster(tmp_path, capsys, monkeypatch):
+    """Ctrl-C while Airflow runs: before (what an earlier start left) and after."""
+    cleared: list[str] = []
+    monkeypatch.setattr(quickstart, "clear", cleared.append)
+
+    def interrupted(options, *, keep):
+        assert not keep
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(quickstart, "_make", interrupted)
+    assert quickstart.main(["demo", "--folder", str(tmp_path)]) == 1
+    assert cleared == [tmp_path, tmp_path]
+    assert "interrupted" in capsys.readouterr().err
+
+
 def test_down_with_nothing_up_is_no_fault(tmp_path, capsys):
     assert quickstart.main(["down", "--folder", str(tmp_path / "demo")]) == 0
     assert "nothing was running" in capsys.readouterr().out
