@@ -124,7 +124,7 @@ def up(options: argparse.Namespace) -> int:
 def down(options: argparse.Namespace) -> int:
     """End Airflow, then every cluster of it; both are found by the folder."""
     ended = clear(options.folder)
-    print(f"ended {ended} processes of Airflow; no cluster is left" if ended else "nothing was running", flush=True)
+    print(f"ended {ended} processes of Airflow; no cluster is left" if ended else "Airflow was not running; no cluster is left", flush=True)
     return 0
 
 
@@ -167,9 +167,11 @@ def _airflow(options: argparse.Namespace) -> Iterator[tuple[AirflowClient, str]]
         return
     with _alone(options.folder):
         clear(options.folder)
-        with _make(options, keep=False) as airflow:
-            yield airflow.client, _address(_facts(airflow))
-        clear(options.folder)
+        try:
+            with _make(options, keep=False) as airflow:
+                yield airflow.client, _address(_facts(airflow))
+        finally:  # a flight that was interrupted has its cluster still
+            clear(options.folder)
 
 
 @contextmanager

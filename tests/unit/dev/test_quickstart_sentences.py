@@ -139,7 +139,7 @@ def test_an_interrupted_demo_clears_away_its_cluster(tmp_path, capsys, monkeypat
 
 def test_down_with_nothing_up_is_no_fault(tmp_path, capsys):
     assert quickstart.main(["down", "--folder", str(tmp_path / "demo")]) == 0
-    assert "nothing was running" in capsys.readouterr().out
+    assert "Airflow was not running; no cluster is left" in capsys.readouterr().out
 
 
 def test_what_is_left_is_counted(tmp_path):
