@@ -124,7 +124,8 @@ def up(options: argparse.Namespace) -> int:
 def down(options: argparse.Namespace) -> int:
     """End Airflow, then every cluster of it; both are found by the folder."""
     ended = clear(options.folder)
-    print(f"ended {ended} processes of Airflow; no cluster is left" if ended else "Airflow was not running; no cluster is left", flush=True)
+    did = f"ended {ended} processes of Airflow" if ended else "Airflow was not running"
+    print(f"{did}; no cluster is left", flush=True)
     return 0
 
 
