@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     began = time.monotonic()
     with _place(options) as place, _airflow(place, options) as airflow:
+        if place.is_testbed:
+            print("testbed of this machine: real Kubernetes, KubeRay and Ray; its GPUs are SIMULATED", flush=True)
         print(f"Airflow is healthy after {airflow.seconds_to_start:.1f} s: {airflow.home.url}", flush=True)
         if options.keep:
             print(f"  sign in as admin with {airflow.home.passwords['admin']}", flush=True)

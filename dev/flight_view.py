@@ -56,7 +56,8 @@ class FlightView:
             print(indented(self.client.failure(self.run, task)), flush=True)
         if task.state in _ENDED and task.task_id == f"{GROUP}.verify":
             verified = self.client.xcom(self.run, task.task_id, task.map_index) or {}
-            print(indented(matrix(verified.get("checks", ()))), flush=True)
+            planned = self.client.xcom(self.run, f"{GROUP}.plan") or {}
+            print(indented(matrix(verified.get("checks", ()), str(planned.get("cluster", "")))), flush=True)
         if task.state in _ENDED and task.task_id == f"{GROUP}.train":
             self._show_progress([task])
 
@@ -97,13 +98,13 @@ class FlightView:
         return table(rows)
 
 
-def matrix(checks: Iterable[Mapping[str, Any]]) -> str:
-    """The verification matrix."""
+def matrix(checks: Iterable[Mapping[str, Any]], cluster: str = "") -> str:
+    """The verification matrix. Names of pods lose the name of their cluster: it is the same in all of them."""
     rows: list[Sequence[str]] = [("level", "check", "subject", "expected", "observed", "verdict")]
     notes: list[str] = []
     for check in checks:
         keys = ("level", "id", "subject", "expected", "observed", "verdict")
-        rows.append([cell(check.get(key)) for key in keys])
+        rows.append([cell(check.get(key), cluster) for key in keys])
         if check.get("verdict") in ("failed", "unknown") and check.get("next_step"):
             notes.append(f"{check.get('id')}: {check.get('next_step')}")
     return "\n".join([table(rows), *notes]) if len(rows) > 1 else "no verification was recorded"
@@ -120,9 +121,10 @@ def progress(text: str) -> str:
     return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in report.items())
 
 
-def cell(value: Any) -> str:
+def cell(value: Any, cluster: str = "") -> str:
     """A value in at most so many characters."""
     text = "" if value is None else str(value).replace("\n", " ")
+    text = text.replace(f"{cluster}-", "") if cluster else text
     return text if len(text) <= _WIDEST_CELL else text[: _WIDEST_CELL - 1] + "…"
 
 

@@ -29,6 +29,10 @@ def test_the_matrix_has_a_line_per_check_and_the_next_step_of_what_failed():
     assert sum(line.endswith("passed") for line in lines) == 1
 
 
+def test_pods_are_told_without_the_name_of_their_cluster():
+    assert "pod gpu-worker-x on gpu-1" in matrix([row(subject="pod rf-a-1-gpu-worker-x on gpu-1")], "rf-a-1")
+
+
 def test_no_verification_is_said_as_such():
     assert matrix([]) == "no verification was recorded"
 
