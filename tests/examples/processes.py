@@ -53,6 +53,12 @@ EXAMPLES: dict[str, Example] = {
         logs={f"{init_runs(2).name}/wait-gcs-ready": MISMATCH},
     ),
     "gcs-died": died("gcs_server", "head"),
+    "ray-start-timed-out": show(
+        "timed out during startup",
+        pods=(with_container(head(), "ray-head", restarts=2, ready=False, last=ended(1)), worker(1), worker(2)),
+        logs={f"{head().name}/ray-head/previous": "Exception: The current node timed out during startup. This could"},
+        ray=None,
+    ),
     "raylet-died": died("raylet", "worker"),
     "worker-container-restarted": show(
         "restarted in place",

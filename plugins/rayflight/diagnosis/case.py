@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+from rayflight.diagnosis import quoting
 from rayflight.findings import Finding
 from rayflight.snapshot.model import Cluster, Event, Job, Pod, Snapshot
 from rayflight.snapshot.times import seconds_between
 
+# ray/_private/{node,services,utils}.py: each waits some 30 s for another process of the same start.
+_GAVE_UP = re.compile(
+    r"The current node timed out during startup|No node info found for head node in GCS|Timed out waiting for node info"
+)
 _POD_PREFIX = 50  # KubeRay keeps the first 50 characters of <cluster>-<group> in pod names
 
 
@@ -73,6 +79,14 @@ class Case:
     def logs_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
         """(name, text) of the logs of the pod's containers and Ray processes."""
         return ((name, text) for name, text in self.now.logs.items() if name.startswith(f"{pod.name}/"))
+
+    def gave_up_to_start(self, pod: Pod, container: str) -> tuple[str, str] | None:
+        """(log, line) in which `ray start` says that it ran into a time-out of its own."""
+        for name, text in self.logs_of(pod):
+            found = _GAVE_UP.search(text) if name.split("/")[1] == container else None
+            if found:
+                return name, quoting.line_of(found)
+        return None
 
     def can_see(self, *sources: str) -> bool:
         """Whether none of these parts of the snapshot has a gap."""

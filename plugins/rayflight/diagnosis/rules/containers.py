@@ -115,6 +115,8 @@ def _loop(case: Case, pod: Pod, item: Container) -> _Loop | None:
         return None
     if pod.role == "worker" and not item.init and not _head_is_up(case):
         return None
+    if case.gave_up_to_start(pod, item.name):  # too slow, not wrong: a kind of its own
+        return None
     told = tuple(
         event
         for event in case.events("BackOff", about=pod)

@@ -16,6 +16,7 @@ _KEPT = 120.0  # seconds after which an operator that replaces Failed pods would
 _FUSE = "gke-gcsfuse-sidecar"
 _NO_RAY = re.compile(r"\bray: (command )?not found")
 _NOT_FOUND = 127
+_TOO_OFTEN = 5  # restarts after which this Kubernetes node is not waited for any more
 _PROBES = 20  # failed probes of a head that runs; a healthy start has a few
 _ENDED = re.compile(r"ExitCode:(?P<code>\d+),")
 
@@ -109,6 +110,23 @@ def _says_no_ray(case: Case, pod: Pod, item: Container) -> tuple[str, str] | Non
     return None
 
 
+def _too_slow(case: Case) -> Iterable[Finding]:
+    """Ray's own time-outs: the image and the parameters are right, the machine was too slow. Restarts often help."""
+    for pod in case.pods:
+        for item in pod.containers:
+            last = item.terminated or item.last
+            if last and last.exit_code != 0 and not item.ready and (line := case.gave_up_to_start(pod, item.name)):
+                yield KINDS["ray-start-timed-out"].finding(
+                    f"Container {item.name} of pod {pod.name} ended {item.restarts or 1} times, for Ray did not start "
+                    f"in the time that it gives itself: {quoting.clip(line[1], 200)}",
+                    objects=quoting.objects([pod]),
+                    evidence=(quoting.log(*line), quoting.container(pod, item)),
+                    since=last.finished_at,
+                    decision=Decision.RETRY_ELSEWHERE if item.restarts >= _TOO_OFTEN else Decision.WAIT,
+                )
+                return
+
+
 def _probe_kills(case: Case) -> Iterable[Finding]:
     for pod in case.pods:
         told = [item for item in case.events("Killing", about=pod) if "failed liveness probe" in item.message]
@@ -152,6 +170,7 @@ RULES = (
     Rule(ids=("failed-pod-not-replaced",), depth=Depth.CLUSTER, check=_not_replaced),
     Rule(ids=("init-waits-for-sidecar-volume",), depth=Depth.NODE, check=_fuse_deadlock),
     Rule(ids=("image-without-ray",), depth=Depth.NODE, check=_without_ray),
+    Rule(ids=("ray-start-timed-out",), depth=Depth.CONTAINER, check=_too_slow),
     Rule(ids=("liveness-probe-killed",), depth=Depth.CONTAINER, check=_probe_kills),
     Rule(ids=("head-overloaded",), depth=Depth.CLUSTER, check=_overloaded),
 )
