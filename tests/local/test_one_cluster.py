@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import psutil
 import pytest
 
 from rayflight.archive import Archive
@@ -104,10 +105,15 @@ async def test_a_head_that_dies_comes_back_with_another_session(backend, ref):
 
 
 async def test_deleting_leaves_nothing_not_even_who_hid_his_environment(backend, ref):
-    hidden = "import os; os.fork() and os._exit(0); os.setsid(); os.execve('/bin/sleep', ['sleep', '300'], {})"
-    await backend.jobs(ref).submit(Submission(id="hidden", entrypoint=f'python3 -c "{hidden}"'))
-    await ended(backend, ref, "hidden")
+    hide = "os.setsid(), os.execve('/bin/sleep', ['sleep', '300'], {})"
+    script = f"import os; pid = os.fork(); (print('hid', pid, flush=True), os._exit(0)) if pid else ({hide})"
+    await backend.jobs(ref).submit(Submission(id="hidden", entrypoint=f'python3 -c "{script}"'))
+    job = await ended(backend, ref, "hidden")
+    log = (await backend.jobs(ref).read_driver_log(job, 0, 100_000)).decode()
+    hidden = int(log.rpartition("\nhid ")[2].split()[0])
+    assert psutil.Process(hidden).environ() == {}
     await backend.delete(ref)
     await gone(backend, ref)
+    assert not psutil.pid_exists(hidden) or psutil.Process(hidden).status() == psutil.STATUS_ZOMBIE
     assert (await backend.observe(ref)).cluster is None
     await backend.delete(ref)
