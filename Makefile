@@ -51,6 +51,7 @@ test: venv ## unit and Airflow tests, no cluster
 	$(BIN)/pytest tests/unit tests/airflow
 
 test-api: venv ## tests against a real etcd and API server (seconds to start, Go needed for the first build)
+	$(PYTHON) -m testbed build --api-only
 	$(BIN)/pytest tests/api
 
 test-local: venv ## the local backend: real Ray clusters and a whole flight on this machine, no root
@@ -60,9 +61,11 @@ test-ray: venv ## the Ray Jobs client and the probe against a real Ray on this m
 	$(BIN)/pytest tests/ray
 
 test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux, root, Go)
+	$(PYTHON) -m testbed build
 	$(BIN)/pytest -m "not full" tests/api tests/airflow_real tests/kube
 
 test-full: venv ## everything, also what is slow
+	$(PYTHON) -m testbed build
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 	$(BIN)/pytest tests/ray
 	$(BIN)/pytest tests/local

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +68,9 @@ def exists(program: Program) -> bool:
     return (SOURCES / program.folder / "go.mod").is_file()
 
 
-def build_key(folder: Path, flags: str, go_version: str) -> str:
+def build_key(folder: Path, packages: Sequence[str], flags: str, go_version: str) -> str:
     """Hash of everything that decides what the build makes."""
-    digest = hashlib.sha256(f"{flags}\0{go_version}\0".encode())
+    digest = hashlib.sha256("\0".join((*packages, flags, go_version, "")).encode())
     for path in sorted([folder / "go.mod", folder / "go.sum", *folder.rglob("*.go"), *folder.rglob("*.sh")]):
         digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
@@ -79,7 +79,11 @@ def build_key(folder: Path, flags: str, go_version: str) -> str:
 def ensure(program: Program, cache: Path, say: Say) -> Path:
     """Folder with the built program(s); builds them when the cache has none for these sources."""
     source = SOURCES / program.folder
-    target = cache / "bin" / f"{program.folder}-{build_key(source, program.flags, _go('env', 'GOVERSION'))}"
+    target = (
+        cache
+        / "bin"
+        / f"{program.folder}-{build_key(source, program.packages, program.flags, _go('env', 'GOVERSION'))}"
+    )
     if target.is_dir():
         return target
     with exclusively(cache / "locks" / f"build-{program.folder}.lock"):
@@ -108,7 +112,7 @@ def ensure_crds(version: str, cache: Path) -> Path:
     """Folder with the CRDs and the operator's role of a KubeRay release: needs the module, not the built operator."""
     program = kuberay(version)
     source = SOURCES / program.folder
-    target = cache / "crds-and-role" / f"{program.folder}-{build_key(source, '', '')}"
+    target = cache / "crds-and-role" / f"{program.folder}-{build_key(source, (), '', '')}"
     if not target.is_dir():
         module = Path(_go("mod", "download", "-json", _KUBERAY_MODULE, folder=source, field="Dir"))
         temporary = _scratch(target)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed import api, build, cluster, faults_cli, host
+from testbed import api, build, cluster, faults_cli, host, packages
 from testbed.errors import TestbedError
 from testbed.paths import Layout
 from testbed.process import Processes
@@ -36,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--kuberay", default=build.KUBERAY_VERSIONS[0], choices=build.KUBERAY_VERSIONS, help="default: %(default)s"
     )
+    make = verbs.add_parser("build", help="only build what `up` would build: programs, images, nothing is started")
+    make.add_argument("--kuberay", default=build.KUBERAY_VERSIONS[0], choices=build.KUBERAY_VERSIONS)
+    make.add_argument("--api-only", action="store_true", help="only what an API server of its own needs")
     down = verbs.add_parser("down", help="stop everything and leave the host as it was")
     status = verbs.add_parser("status", help="what runs and what is ready; exit code 3 when it is not all up")
     kubeconfig = verbs.add_parser("kubeconfig", help="print the path of the administrator's kubeconfig")
@@ -82,6 +85,21 @@ def _up(options: argparse.Namespace, layout: Layout) -> int:
         else:
             cluster.up(layout, options.kuberay, say)
     say(f"up with KubeRay {options.kuberay}; export KUBECONFIG={layout.kubeconfig}")
+    return 0
+
+
+def _build(options: argparse.Namespace, layout: Layout) -> int:
+    """Tests of an API server have time-outs that a first build of Kubernetes does not fit in."""
+    say = Clock()
+    if options.api_only:
+        build.ensure_kubernetes(layout.cache, say)
+        for version in build.KUBERAY_VERSIONS:
+            build.ensure_crds(version, layout.cache)
+    else:
+        cluster.require_possible()
+        packages.ensure(say)
+        cluster.prepare(layout.cache, options.kuberay, say)
+    say("built")
     return 0
 
 
@@ -157,6 +175,7 @@ def _require_up(layout: Layout) -> None:
 
 _VERBS = {
     "up": _up,
+    "build": _build,
     "down": _down,
     "purge": _purge,
     "status": _status,

@@ -17,19 +17,24 @@ def module(tmp_path):
 
 def test_the_same_sources_have_the_same_key(module):
     (module / "README.md").write_text("not built")
-    assert build_key(module, "", "go1.26") == build_key(module, "", "go1.26")
+    assert build_key(module, (".",), "", "go1.26") == build_key(module, (".",), "", "go1.26")
 
 
 @pytest.mark.parametrize("path", ["go.mod", "go.sum", "cmd/main.go"])
 def test_a_changed_file_changes_the_key(module, path):
-    before = build_key(module, "", "go1.26")
+    before = build_key(module, (".",), "", "go1.26")
     (module / path).write_text((module / path).read_text() + "// changed\n")
-    assert build_key(module, "", "go1.26") != before
+    assert build_key(module, (".",), "", "go1.26") != before
 
 
-def test_link_flags_and_go_version_are_part_of_the_key(module):
-    keys = {build_key(module, "", "go1.26"), build_key(module, "-X a=b", "go1.26"), build_key(module, "", "go1.27")}
-    assert len(keys) == 3
+def test_packages_link_flags_and_go_version_are_part_of_the_key(module):
+    keys = {
+        build_key(module, (".",), "", "go1.26"),
+        build_key(module, (".", "./cmd/other"), "", "go1.26"),
+        build_key(module, (".",), "-X a=b", "go1.26"),
+        build_key(module, (".",), "", "go1.27"),
+    }
+    assert len(keys) == 4
 
 
 def test_a_kuberay_version_that_is_not_built_here_is_named():
