@@ -28,10 +28,10 @@ _REPORT = pytest.StashKey[dict[str, pytest.TestReport]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A lifecycle on a small machine takes longer than a unit test may."""
+    """A lifecycle on a small machine takes longer than a unit test may; waiting for the testbed counts for nothing."""
     for item in items:
         if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(420))
+            item.add_marker(pytest.mark.timeout(420, func_only=True))  # fixtures have deadlines of their own
 
 
 @pytest.hookimpl(wrapper=True)
