@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rayflight.backends.base import ClusterRef
 from rayflight.backends.kubernetes import KubernetesBackend
 from rayflight.kube.access import KubeAccess
 from rayflight.labels import Owner
@@ -85,3 +87,11 @@ def a_spec(**more: Any) -> ClusterSpec:
 
 def an_owner(**more: Any) -> Owner:
     return Owner(**{"airflow": "here", "dag_id": "train", "run_id": "r1", "group": "training", **more})
+
+
+async def nothing_remains(backend: KubernetesBackend, ref: ClusterRef) -> None:
+    """Nothing of it is there, once the watch has heard what the API server has done already; else a time-out."""
+    async with asyncio.timeout(10):
+        async for _ in backend.changes(ref, at_least_every=0.1):
+            if not await backend.remains(ref):
+                return

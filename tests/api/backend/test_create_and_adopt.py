@@ -10,7 +10,7 @@ from rayflight.backends.kubernetes import KubernetesBackend
 from rayflight.errors import ClusterGone, ForeignObject, InvalidSpec
 from rayflight.kube.access import KubeAccess
 from testbed.api import ApiServer
-from tests.api.backend.conftest import a_spec, an_owner, make_namespace
+from tests.api.backend.conftest import a_spec, an_owner, make_namespace, nothing_remains
 
 CLUSTERS = "/apis/ray.io/v1/namespaces/{}/rayclusters"
 
@@ -107,7 +107,7 @@ async def test_a_cluster_on_its_way_out_is_not_adopted(
     assert [line.split(" (")[0] for line in left] == [f"RayCluster {ref.name}"]
     assert "finalizers rayflight.io/test" in left[0]
     new_kuberay.client.patch(path, {"metadata": {"finalizers": None}})
-    assert await backend.remains(ref) == []
+    await nothing_remains(backend, ref)
 
 
 async def test_annotations_are_set_removed_and_refused_for_another_uid(backend: KubernetesBackend, namespace: str):

@@ -45,7 +45,7 @@ async def test_pods_services_and_secrets_of_the_cluster_are_named_until_they_are
     api.delete(f"{path}/pods/head-1")
     async for _ in backend.changes(ref, at_least_every=0.2):
         left = await backend.remains(ref)
-        if "pod head-1 (Pending)" not in left:
+        if not any(line.startswith("pod head-1") for line in left):
             break
     assert sorted(left) == [f"secret {ref.name}", "service head-svc"]
     api.delete(f"{path}/services/head-svc")

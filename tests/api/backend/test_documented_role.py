@@ -11,7 +11,7 @@ import yaml
 from rayflight.backends.kubernetes import KubernetesBackend
 from rayflight.errors import PermissionMissing
 from testbed.api import ApiServer
-from tests.api.backend.conftest import a_spec, an_owner
+from tests.api.backend.conftest import a_spec, an_owner, nothing_remains
 from tests.api.backend.test_permissions import Grant
 
 TEXT = (Path(__file__).parents[3] / "docs/permissions.md").read_text()
@@ -38,7 +38,7 @@ async def test_the_documented_roles_leave_no_warning_and_no_gap(
         assert [gap.source for gap in (await backend.observe(ref)).gaps] == ["ray"]
         await backend.annotate(ref, {"rayflight.io/x": "1"})
         await backend.delete(ref)
-        assert await backend.remains(ref) == []
+        await nothing_remains(backend, ref)
 
 
 async def test_the_namespaced_role_alone_only_dims_the_view(with_rights: Grant, namespace: str):
