@@ -19,7 +19,7 @@ def test_a_run_marked_failed_stops_training_and_leaves_nothing(flights: Flights)
 
 
 def test_a_training_cleared_in_mid_air_flies_again_on_a_cluster_of_its_own(flights: Flights):
-    run = flights.take_off(script_args="--epochs 6 --seconds-per-epoch 2")
+    run = flights.take_off(script_args="--epochs 14 --seconds-per-epoch 2")
     flights.wait_training(run)
     first = flights.rayclusters(run)[0]["metadata"]
     cleared = flights.client.clear(run, ["flight.train"])
