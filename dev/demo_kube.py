@@ -81,7 +81,7 @@ def tell_landing(landed: dict[str, Any] | None) -> list[str]:
     if landed is None:
         return ["the teardown has no result"]
     print(f"GPUs held {landed['gpu_seconds']:.1f} GPU-seconds; clusters {', '.join(landed['clusters']) or 'none'}")
-    return [f"tear_down left {thing}" for thing in landed.get("left", ())]
+    return [f"tear_down kept {thing}" for thing in landed.get("kept", ())]
 
 
 def _tell_archive(airflow: Airflow, run: Run) -> None:

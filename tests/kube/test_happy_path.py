@@ -53,6 +53,6 @@ def test_the_logs_of_both_layers_are_collected(flights: Flights, run: Run):
 
 def test_nothing_is_left_and_the_gpus_are_accounted_for(flights: Flights, run: Run):
     landed = flights.xcom(run, "tear_down")
-    assert landed["left"] == []
+    assert landed["kept"] == []
     assert landed["gpu_seconds"] > 2 * 10  # two worker pods with a GPU each, for longer than ten seconds
     flights.assert_nothing_left(run)

@@ -50,7 +50,7 @@ def test_results_are_typed_and_plain(results: dict[str, Any]):
     assert results["collected"]["diagnosis"]["verdict"] == "healthy"
     assert results["deleted"]["clusters"] == [f"{created['namespace']}/{created['cluster']}"]
     assert results["deleted"]["gpu_seconds"] > 5
-    assert results["gone"]["left"] == []
+    assert results["gone"]["kept"] == []
     assert "__classname__" not in json.dumps(results)
 
 

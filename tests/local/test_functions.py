@@ -36,5 +36,5 @@ def test_functions_share_a_cluster_and_the_connection_can_be_tested(tmp_path: Pa
         assert airflow.client.xcom(run, "spread") == {"doubled": [2, 4, 6], "run_id": run.run_id}
         assert airflow.client.xcom(run, "spread", key="submission")["status"] == "SUCCEEDED"
         assert "ZeroDivisionError: with [2, 4, 6]" in airflow.client.failure(run, failed[0])
-        assert airflow.client.xcom(run, "flight.tear_down")["left"] == []
+        assert airflow.client.xcom(run, "flight.tear_down")["kept"] == []
     assert list((tmp_path / "clusters" / "default").glob("rf-*")) == []

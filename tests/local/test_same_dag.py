@@ -64,4 +64,4 @@ def test_the_same_dag_file_trains_on_both_backends(place, tmp_path: Path) -> Non
     assert trained["metrics"]["accuracy"] >= 0.95
     assert trained["metrics"]["epoch"] == 4
     assert {row["verdict"] for row in verified["checks"]} <= {"passed", "not applicable"}
-    assert landed["left"] == []
+    assert landed["kept"] == []

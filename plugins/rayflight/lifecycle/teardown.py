@@ -20,18 +20,17 @@ _POLL = 1.0  # seconds; pods are watched, other kinds that may remain are not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Proof of a teardown. ``left`` is empty unless the policy kept something; ``gpu_seconds`` over all pods."""
+    """Proof of a teardown: made only when nothing is left but what the policy ``kept``; GPU-seconds of all pods."""
 
     clusters: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
     gpu_seconds: float = 0.0
     seconds: float = 0.0
     how_to_reach: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data: XCom would keep a tuple as a tuple, and every other reader of it stumble."""
-        return {**asdict(self), "clusters": list(self.clusters), "kept": list(self.kept), "left": list(self.left)}
+        return {**asdict(self), "clusters": list(self.clusters), "kept": list(self.kept)}
 
 
 @dataclass

@@ -84,9 +84,9 @@ def test_progress_is_shown_once_and_the_cause_is_kept(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("trained", "landed", "problems"),
     [
-        ({"submission_id": "s", "status": "SUCCEEDED"}, {"gpu_seconds": 9.0, "left": [], "clusters": ["x"]}, 0),
-        ({"submission_id": "s", "status": "FAILED"}, {"gpu_seconds": 9.0, "left": [], "clusters": ["x"]}, 1),
-        ({"submission_id": "s", "status": "SUCCEEDED"}, {"gpu_seconds": 9.0, "left": ["pod x"], "clusters": ["x"]}, 1),
+        ({"submission_id": "s", "status": "SUCCEEDED"}, {"gpu_seconds": 9.0, "kept": [], "clusters": ["x"]}, 0),
+        ({"submission_id": "s", "status": "FAILED"}, {"gpu_seconds": 9.0, "kept": [], "clusters": ["x"]}, 1),
+        ({"submission_id": "s", "status": "SUCCEEDED"}, {"gpu_seconds": 9.0, "kept": ["ns/x"], "clusters": ["x"]}, 1),
         (None, None, 2),
     ],
 )
