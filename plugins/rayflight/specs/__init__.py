@@ -5,7 +5,7 @@ files) and ``JobSpec.require_files``.
 """
 
 from rayflight.specs.cluster import Autoscaler, ClusterSpec, GcsFaultTolerance
-from rayflight.specs.job import JobSpec, ScriptVariable
+from rayflight.specs.job import JobSpec, OnHang, ScriptVariable
 from rayflight.specs.loading import load_cluster, shape_names
 from rayflight.specs.pods import EnvSource, HeadSpec, SecretKey, Toleration, WorkerGroup
 from rayflight.specs.resize import resized
@@ -21,6 +21,7 @@ __all__ = [
     "HeadSpec",
     "JobSpec",
     "ObjectStorage",
+    "OnHang",
     "PvcStorage",
     "ScriptVariable",
     "SecretKey",

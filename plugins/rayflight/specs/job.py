@@ -52,8 +52,16 @@ _MEANING = {
 }
 
 
+class OnHang(StrEnum):
+    """What becomes of a training in which nothing moves any more, once two samples of its stacks show it."""
+
+    REPORT = "report"  # said in the task's log and kept in the archive; the training is left alone
+    FAIL = "fail"  # stopped; a retry would not mend it
+    RETRY = "retry"  # stopped; tried again from its last checkpoint as often as ``retries`` allows
+
+
 class JobSpec(Strict):
-    """One submission: an entrypoint, what it needs, and how long it may take."""
+    """One submission: an entrypoint, what it needs, and how long it may take (or say nothing: ``hang_after``)."""
 
     entrypoint: Annotated[str, Field(min_length=1)]
     working_dir: Path | None = None
@@ -66,6 +74,8 @@ class JobSpec(Strict):
     metadata: dict[str, str] = {}
     storage: Storage | None = None
     timeout: Duration | None = None
+    on_hang: OnHang = OnHang.REPORT
+    hang_after: Duration | None = None
 
     @field_validator("entrypoint")
     @classmethod
