@@ -44,6 +44,13 @@ def test_another_version_in_the_images_tag_is_named_when_the_worker_waits_on():
     finding = found(seen)["ray-version-mismatch"]
     assert "ray:2.52.0-gpu" in finding.summary
     assert "ray:2.60.0" in finding.summary
+    assert "ray-version-mismatch" in ids(replace(seen, taken_at=at(22)))
+    assert "ray-version-mismatch" not in ids(replace(seen, taken_at=at(21)))
+
+
+def test_tags_of_two_repositories_may_count_something_else_so_the_wait_is_longer():
+    seen = waiting("registry.example/team:1.4.0")
+    assert "ray-version-mismatch" in ids(replace(seen, taken_at=at(40)))
     assert "ray-version-mismatch" not in ids(replace(seen, taken_at=at(39)))
 
 

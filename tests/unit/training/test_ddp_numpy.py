@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 import threading
 from types import ModuleType
 
@@ -15,15 +14,11 @@ from dev.airflow_home import ROOT
 
 @pytest.fixture(scope="module")
 def ddp() -> ModuleType:
-    """A script, not a package: loaded from its file."""
+    """A script beside another, not a package: both are found as Python finds them when it runs the script."""
     pytest.importorskip("ray.train")
-    found = importlib.util.spec_from_file_location("ddp_numpy", ROOT / "include" / "training" / "ddp_numpy.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["ddp_numpy"] = module
-    found.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "include" / "training"))
+        return importlib.import_module("ddp_numpy")
 
 
 def in_ranks(ddp: ModuleType, monkeypatch: pytest.MonkeyPatch, size: int, work):
@@ -53,7 +48,7 @@ def in_ranks(ddp: ModuleType, monkeypatch: pytest.MonkeyPatch, size: int, work):
 
 def test_the_gradient_is_that_of_the_loss(ddp):
     network = ddp.Network(0)
-    points, arms = ddp.spirals(16, 0)
+    points, arms = ddp.ranks.spirals(16, 0)
     _, gradient = network.gradient(points, arms)
     start = network.parameters.copy()
     rng = np.random.default_rng(3)
@@ -79,7 +74,7 @@ def test_every_rank_hears_all_in_the_order_of_ranks(ddp, monkeypatch):
 
 
 def test_two_ranks_with_halves_of_the_data_learn_one_model(ddp, monkeypatch):
-    points, arms = ddp.spirals(400, 1)
+    points, arms = ddp.ranks.spirals(400, 1)
 
     def train(rank, exchange):
         network = ddp.Network(1)
@@ -90,5 +85,5 @@ def test_two_ranks_with_halves_of_the_data_learn_one_model(ddp, monkeypatch):
 
     first, second = in_ranks(ddp, monkeypatch, 2, train)
     assert first.parameters.tobytes() == second.parameters.tobytes()
-    held_out, truth = ddp.spirals(300, 2)
+    held_out, truth = ddp.ranks.spirals(300, 2)
     assert (first.forward(held_out)[-1].argmax(axis=1) == truth).mean() > 0.8

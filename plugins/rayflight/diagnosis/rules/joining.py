@@ -16,7 +16,9 @@ _RAY = re.compile(r"Ray: (\S+)")
 _PYTHON = re.compile(r"Python: (\d+\.\d+)\.(\d+)")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _INIT = "wait-gcs-ready"
-_OTHER_VERSION = 30.0  # seconds with the head Ready; with the right version the init container needs about 5 of them
+# Seconds with the head Ready; with the right version the init container needs about 5 of them. Tags of one repository
+# are versions of one thing; those of two repositories may count something else than Ray's versions.
+_OTHER_TAG, _OTHER_REPOSITORY = 12.0, 30.0
 _NO_WAY_SECONDS = 120.0  # seconds; also a slow node has imported Ray by then
 
 
@@ -80,7 +82,7 @@ def _other_version(case: Case) -> Iterable[Finding]:
     other, _ = _waiting(case)
     if served is None or head is None or not other:
         return
-    if all(_lasts(case, pod, served.since, _OTHER_VERSION) for pod in other):
+    if all(_lasts(case, pod, served.since, _patience(pod, head)) for pod in other):
         yield _finding(
             other[0],
             id="ray-version-mismatch",
@@ -149,6 +151,15 @@ def _init(pod: Pod) -> Container:
 
 def _main(pod: Pod) -> Container:
     return next(item for item in pod.containers if not item.init)
+
+
+def _patience(pod: Pod, head: Pod) -> float:
+    same = _repository(pod) == _repository(head)
+    return _OTHER_TAG if same else _OTHER_REPOSITORY
+
+
+def _repository(pod: Pod) -> str:
+    return _main(pod).image.rpartition(":")[0]
 
 
 def _versions(pod: Pod) -> list[str]:
