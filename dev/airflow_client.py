@@ -174,6 +174,12 @@ class AirflowClient:
         """The task log as text, one line per event, fields as key=value."""
         return "\n".join(_log_line(event) for event in self._log_events(run, task_id, map_index, try_number))
 
+    def log_times(self, run: Run, task_id: str, try_number: int = 1) -> list[tuple[datetime, str]]:
+        """Each event of the task log with the time it was written at."""
+        events = [event for event in self._log_events(run, task_id, -1, try_number) if isinstance(event, Mapping)]
+        stamped = ((_when(event.get("timestamp")), str(event["event"])) for event in events)
+        return [(at, text) for at, text in stamped if at is not None]
+
     def failure(self, run: Run, task: Task) -> str:
         """What the exception that ended this try said; the chain of its causes is left to the log."""
         for event in reversed(self._log_events(run, task.task_id, task.map_index, max(task.try_number, 1))):

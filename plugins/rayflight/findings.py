@@ -71,11 +71,12 @@ class Diagnosis:
     facts: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """The paragraph that a failing task shows."""
+        """The paragraph that a failing task shows: one, whatever lines are quoted in it."""
         if self.cause is None:
             seen = "; ".join(self.facts) or "nothing unusual was seen"
-            return f"The cause is unknown: {seen}."
-        return f"[{self.cause.layer}] {_ended(self.cause.summary)} Next: {_ended(self.cause.next_step)}"
+            return _paragraph(f"The cause is unknown: {seen}.")
+        cause = self.cause
+        return _paragraph(f"[{cause.layer}] {_ended(cause.summary)} Next: {_ended(cause.next_step)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data for XCom, events and the archive."""
@@ -116,6 +117,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, str) else value
+
+
+def _paragraph(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _ended(text: str) -> str:

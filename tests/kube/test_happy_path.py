@@ -9,12 +9,15 @@ import pytest
 from dev.airflow_client import Run
 from tests.kube.flights import Flights
 
-LINES = 500
+LINES = 200
+SECONDS_PER_LINE = 0.05
 
 
 @pytest.fixture(scope="module")
 def run(flights: Flights) -> Run:
-    run = flights.take_off(workers=2, verify=True, script_args=f"--log-lines {LINES}")
+    run = flights.take_off(
+        workers=2, verify=True, script_args=f"--log-lines {LINES} --seconds-per-line {SECONDS_PER_LINE}"
+    )
     assert flights.land(run) == "success"
     return run
 
@@ -43,6 +46,18 @@ def test_the_archive_holds_every_line_of_the_driver_exactly_once(flights: Flight
     log = flights.archived_driver_log(run)
     numbers = [int(number) for number in re.findall(rf"^log line (\d+) of {LINES} at", log, re.MULTILINE)]
     assert numbers == list(range(1, LINES + 1))
+
+
+def test_a_printed_line_is_in_the_task_log_within_two_seconds(flights: Flights, run: Run):
+    """The driver prints its clock with each line, and one machine has one clock."""
+    printed = re.compile(rf"log line \d+ of {LINES} at (\d+\.\d+)")
+    found = [(at, printed.search(text)) for at, text in flights.client.log_times(run, "flight.train")]
+    delays = sorted(at.timestamp() - float(line[1]) for at, line in found if line)
+    print(f"median {delays[LINES // 2]:.2f} s, worst {delays[-1]:.2f} s")
+    assert len(delays) == LINES
+    assert delays[0] > 0
+    assert delays[int(LINES * 0.95)] <= 2  # the rest may meet a hiccup of a small machine
+    assert delays[-1] <= 5
 
 
 def test_the_logs_of_both_layers_are_collected(flights: Flights, run: Run):

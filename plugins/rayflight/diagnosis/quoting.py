@@ -11,6 +11,8 @@ from rayflight.snapshot.model import Condition, Container, Event, Job, Pod
 _LONGEST = 600  # characters of one quotation
 _SHOWN = 4  # names in one sentence
 _LINES = 10  # lines of a log that Ray itself puts into a message
+# Ray's own bookkeeping, of its C++ and its Python parts: what it says about itself at these levels ended nothing.
+_ASIDE = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [IW] \d+ \d+\]|\d{4}-\d\d-\d\d [\d:,]+\s+(INFO|WARNING) \w+\.py:\d+ --")
 
 
 def clip(text: str, longest: int = _LONGEST) -> str:
@@ -20,8 +22,9 @@ def clip(text: str, longest: int = _LONGEST) -> str:
 
 
 def last_lines(text: str, lines: int = _LINES) -> str:
-    """The last lines that say something."""
-    return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+    """The last lines that say something; Ray's asides only where there is nothing else."""
+    written = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(([line for line in written if not _ASIDE.match(line)] or written)[-lines:])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -32,6 +32,25 @@ def test_the_users_exit_code_and_last_lines_are_quoted():
     assert "truncated" not in finding.summary
 
 
+def test_what_ray_says_about_itself_is_not_quoted_as_the_last_words():
+    aside = "[2026-12-01 11:21:39,911 W 58 58] network_util.cc:330: Failed to determine local IP"
+    noted = "2026-12-01 11:21:40,001\tINFO worker.py:1843 -- Connecting to existing Ray cluster"
+    told = f"last available logs (truncated to 20,000 chars):\n{noted}\nValueError: no data\n{aside}\n"
+    summary = found(failed(told, driver_exit_code=7))["entrypoint-failed"].summary
+    assert "ValueError: no data" in summary
+    assert "network_util" not in summary
+    assert "worker.py" not in summary
+    only = f"last available logs (truncated to 20,000 chars):\n{aside}\n"
+    assert "network_util" in found(failed(only, driver_exit_code=7))["entrypoint-failed"].summary
+
+
+def test_the_tasks_error_is_one_paragraph_whatever_is_quoted():
+    told = "last available logs (truncated to 20,000 chars):\nTraceback:\n  line\nValueError: no data\n"
+    sentence = diagnose(failed(told, driver_exit_code=7)).sentence()
+    assert "\n" not in sentence
+    assert "Traceback: line ValueError: no data" in sentence
+
+
 def test_exit_code_127_is_a_command_that_does_not_exist():
     assert "`python train.py`" in found(failed(driver_exit_code=127))["entrypoint-not-found"].summary
 
