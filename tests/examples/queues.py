@@ -98,6 +98,12 @@ EXAMPLES: dict[str, Example] = {
     ),
     "kueue-waits-for-quota": queued(reserved(FEW), says=("2 more needed", "ray-a"), others=(HOLDER,)),
     "kueue-never-fits": queued(reserved(NEVER), says=("maximum capacity (2)",)),
+    "kueue-no-flavor-matches": queued(
+        reserved(
+            f"{HELD}flavor big doesn't match node affinity, untolerated taint {{x y NoSchedule <nil>}} in flavor old"
+        ),
+        says=("flavor big",),
+    ),
     "kueue-resource-not-in-queue": queued(reserved(f"{HELD}resource example.com/foo unavailable in ClusterQueue")),
     "kueue-local-queue-missing": queued(reserved("LocalQueue nosuch doesn't exist", "Inadmissible")),
     "kueue-cluster-queue-missing": queued(reserved("ClusterQueue no-such-cq doesn't exist", "Inadmissible")),

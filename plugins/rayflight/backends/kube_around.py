@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from rayflight.errors import ApiError
 from rayflight.kube import resources
@@ -37,11 +38,13 @@ def _wanted(
 ) -> dict[str, tuple[Sequence[Resource], str | None]]:
     labels = cluster["metadata"].get("labels") or {}
     found: dict[str, tuple[Sequence[Resource], str | None]] = {}
+    if _QUEUE in labels:  # whether it waits or was taken away stands in its Workload, and in nothing else
+        found["workloads"] = (kueue(resources.WORKLOADS), namespace)
     if _QUEUE in labels and ((cluster.get("spec") or {}).get("suspend") or not pods or _any_gated(pods)):
         found |= {
-            "workloads": (kueue(resources.WORKLOADS), namespace),
             "localqueues": (kueue(resources.LOCAL_QUEUES), namespace),
             "clusterqueues": (kueue(resources.CLUSTER_QUEUES), None),
+            "pendingworkloads": (kueue(pending_in(labels[_QUEUE])), namespace),
         }
     if labels.get(_ORIGIN) == "RayJob":
         found["rayjobs"] = ((resources.RAYJOBS,), namespace)
@@ -55,6 +58,13 @@ def _wanted(
 def kueue(resource: Resource) -> tuple[Resource, ...]:
     """The versions under which Kueue may serve it, the newest first."""
     return tuple(Resource(resource.group, it, resource.plural, resource.namespaced) for it in KUEUE_VERSIONS)
+
+
+def pending_in(queue: str) -> Resource:
+    """Who waits in that LocalQueue, and at which place: served by Kueue itself, behind the API server."""
+    return Resource(
+        "visibility.kueue.x-k8s.io", KUEUE_VERSIONS[0], f"localqueues/{quote(queue, safe='')}/pendingworkloads"
+    )
 
 
 async def answer(get: GetList, versions: Sequence[Resource], namespace: str | None) -> dict[str, Any] | None:

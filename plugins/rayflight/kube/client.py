@@ -78,7 +78,7 @@ class KubeClient:
             items += page.get("items") or ()
             following = page["metadata"].get("continue")
             if not following:
-                return Listing(items=items, version=page["metadata"]["resourceVersion"])
+                return Listing(items=items, version=page["metadata"].get("resourceVersion", ""))
             params = {**params, "continue": following}
 
     async def create(

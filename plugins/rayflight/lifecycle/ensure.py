@@ -81,7 +81,7 @@ async def ensure(
     A failure that another cluster may mend releases this one (collected first), unless it was the last try: then the
     teardown does it. Raises ClusterFailed, VerificationFailed, WaitTimedOut, ClusterGone.
     """
-    ref = await usable_cluster(tools, flight, stage, try_number=try_number)
+    ref = await usable_cluster(tools, flight, stage, try_number=try_number) or await _back_in_line(tools, flight)
     if ref is None:
         flight = flight.renewed(_BASE[stage] + try_number - 1)
         await _drop_older(tools, flight)
@@ -94,12 +94,38 @@ async def ensure(
         if stage is not Stage.WAIT_READY and flight.verify:
             checks = (await verify(tools, flight, ref, deadline=deadline)).checks
     except Diagnosed as error:
-        if not last_try and error.decision is not Decision.FAIL:
+        if last_try or error.decision is Decision.FAIL:
+            raise
+        if await _is_held(tools, flight, ref):
+            tools.say("Cluster %s keeps its place in the queue until the retry: it holds nothing", ref)
+        else:
             tools.say("Releasing cluster %s before the retry: it must not hold GPUs meanwhile", ref)
             await collect(tools, flight)
             await tools.backend.delete(ref)
         raise
     return Ensured(ref=await require_cluster(tools, flight), checks=checks, times=times)
+
+
+async def _is_held(tools: Tools, flight: Flight, ref: ClusterRef, *, or_was: bool = False) -> bool:
+    """Whether Kueue holds this very cluster back (or has let it go on again after it took it away)."""
+    if flight.cluster_spec.queue is None:
+        return False
+    seen = await tools.observe(ref, ray=False)
+    if seen.cluster is None or seen.cluster.uid != ref.uid or seen.cluster.deleting_since is not None:
+        return False
+    own = [load for load in seen.workloads or () if load.owner == ref.uid]
+    taken = or_was and any(load.evictions for load in own)
+    return all(load.active for load in own) and (seen.cluster.suspended or taken)
+
+
+async def _back_in_line(tools: Tools, flight: Flight) -> ClusterRef | None:
+    """The cluster that Kueue took away and gives back: a new one would begin at the end of the queue."""
+    ref = await current_cluster(tools, flight)
+    if ref is None or not await _is_held(tools, flight, ref, or_was=True):
+        return None
+    tools.say("Cluster %s was taken by Kueue and has kept its place in the queue: it is used again", ref)
+    await tools.backend.annotate(ref, {READY_SESSION: None, VERIFIED_SESSION: None})
+    return await require_cluster(tools, flight)
 
 
 async def _drop_older(tools: Tools, flight: Flight) -> None:

@@ -72,7 +72,7 @@ class Follower:
             try:
                 outcome = await self._step(api, log)
             except ApiUnreachable as error:
-                await self._unreachable(error)
+                await self._unreachable(error, log)
                 continue
             self.silent_since = None
             if outcome is not None:
@@ -163,13 +163,16 @@ class Follower:
         if self.looked_at and now - self.looked_at < _LOOK:
             return
         self.looked_at = now
-        seen = await self._observe()
+        self._stop_if_hopeless(await self._observe(), log, now)
+
+    def _stop_if_hopeless(self, seen: Snapshot, log: DriverLog, now: datetime) -> None:
         diagnosis = diagnose(seen, submission=self.submission_id, session=self.session, log_tail=log.tail)
         if not decisive(diagnosis):
             self.hopeless_since = None
             return
         self.hopeless_since = self.hopeless_since or now
-        if now - self.hopeless_since >= _SETTLE:
+        # Suspended: all pods go, though Ray says RUNNING until its head's grace period is over. Nothing will settle.
+        if _is_suspended(seen) or now - self.hopeless_since >= _SETTLE:
             raise JobFailed(
                 f"Submission {self.submission_id} is {self.status} but can never finish",
                 which=f"on {self.ref}",
@@ -180,7 +183,7 @@ class Follower:
         self.snapshot = await self.tools.observe(self.ref)
         return self.snapshot
 
-    async def _unreachable(self, error: ApiUnreachable) -> None:
+    async def _unreachable(self, error: ApiUnreachable, log: DriverLog) -> None:
         """Says it once; the head may be gone, which Kubernetes knows even while the dashboard is silent."""
         now = self.tools.now()
         if self.silent_since is None:
@@ -192,6 +195,8 @@ class Follower:
             snapshot = None
         if snapshot is not None and snapshot.cluster is None:
             await self._lost(self.tools.backend.jobs(self.ref))
+        if snapshot is not None and _is_suspended(snapshot):
+            self._stop_if_hopeless(snapshot, log, now)
         if now - self.silent_since >= _SILENCE or (self.deadline and now >= self.deadline):
             diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(str(error),))
             raise WaitTimedOut(
@@ -210,6 +215,10 @@ class Follower:
             which=f"on {self.ref}",
             diagnosis=Diagnosis(verdict="cause", cause=cause),
         )
+
+
+def _is_suspended(seen: Snapshot) -> bool:
+    return seen.cluster is not None and seen.cluster.suspended
 
 
 def _plain(job: Job, log: DriverLog, diagnosis: Diagnosis) -> Diagnosis:

@@ -60,8 +60,7 @@ async def wait_ready(tools: Tools, flight: Flight, ref: ClusterRef, *, deadline:
             if snapshot.cluster and snapshot.cluster.suspended and not flight.cluster_spec.queue:
                 await _turn(tools, flight, ref, voice)
             else:
-                _stop_if_hopeless(ref, snapshot)
-                voice.say(state.waiting_for)
+                voice.say(_queued(_stop_if_hopeless(ref, snapshot), snapshot) or state.waiting_for)
         if tools.now() >= deadline:
             break
     diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(voice.last,))
@@ -109,7 +108,14 @@ def _stop_if_gone(ref: ClusterRef, snapshot: Snapshot) -> None:
         )
 
 
-def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> None:
+def _stop_if_hopeless(ref: ClusterRef, snapshot: Snapshot) -> Diagnosis:
     diagnosis = diagnose(snapshot)
     if decisive(diagnosis):
         raise ClusterFailed("The cluster cannot become ready", which=str(ref), diagnosis=diagnosis)
+    return diagnosis
+
+
+def _queued(diagnosis: Diagnosis, snapshot: Snapshot) -> str:
+    """Of a cluster that Kueue holds: why, at which place, behind whom."""
+    held = snapshot.cluster is not None and snapshot.cluster.suspended
+    return diagnosis.cause.summary if held and diagnosis.cause else ""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rayflight.labels import KEEP_UNTIL, READY_SESSION, VERIFIED_SESSION, digest
 from rayflight.recorder.change import EVENT, GAP, KUBERNETES, RAY, RECORDER, Key
 from rayflight.snapshot.model import Condition, Container, Event, Gap, KubeNode, Pod, Ray, Snapshot, Termination
+from rayflight.snapshot.surroundings import Workload
 
 CLUSTER, POD, NODE, SERVICE, CLAIM = "RayCluster", "pod", "node", "service", "volume claim"
 QUOTA, WORKLOAD, GANG, QUEUE = "quota", "Workload", "gang", "queue"
@@ -183,10 +184,22 @@ def _surroundings(seen: Snapshot, mounted: Collection[str]) -> _Pairs:
             state = "there" if load.active else "deactivated"
             yield Key(KUBERNETES, WORKLOAD, load.name), Fact(f"{state}, queue {load.queue}", load.created_at)
             yield from _conditions(WORKLOAD, load.name, load.conditions)
+            yield from _standing(load, seen)
     for queue in seen.queues or ():
         yield from _conditions(QUEUE, f"{queue.kind} {queue.name}", [queue.active] if queue.active else [])
     for gang in seen.gangs or ():
         yield Key(KUBERNETES, GANG, gang.name), Fact(gang.phase or "there")
+
+
+def _standing(load: Workload, seen: Snapshot) -> _Pairs:
+    """Where it stands in its queue, and how often Kueue took it out."""
+    for place in seen.queue_places or ():
+        if place.workload == load.name:
+            yield Key(KUBERNETES, WORKLOAD, load.name, "position"), Fact(str(place.in_cluster_queue + 1))
+    for reason, count in load.evictions.items():
+        yield Key(KUBERNETES, WORKLOAD, load.name, f"evictions, {reason}"), Fact(str(count))
+    if load.requeue_at:
+        yield Key(KUBERNETES, WORKLOAD, load.name, "comes back"), Fact(load.requeue_at)
 
 
 def _event(item: Event) -> tuple[Key, Fact]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayflight.snapshot.conditions import Strings
 from rayflight.snapshot.kubernetes import Raw, conditions, deleting_since
-from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, RayJob, Workload
+from rayflight.snapshot.surroundings import (
+    FlavorQuota,
+    Gang,
+    LimitRange,
+    NetworkPolicy,
+    Queue,
+    QueuePlace,
+    RayJob,
+    Workload,
+)
 from rayflight.snapshot.times import instant
 
 
@@ -39,6 +48,8 @@ def workload(raw: Raw) -> Workload:
         owner_kind=owner.get("kind") or "",
         owner_name=owner.get("name") or "",
         queue=spec.get("queueName") or "",
+        cluster_queue=(status.get("admission") or {}).get("clusterQueue") or "",
+        priority=int(spec.get("priority") or 0),
         active=spec.get("active", True) is not False,
         created_at=instant(meta.get("creationTimestamp")),
         deleting_since=deleting_since(meta),
@@ -69,6 +80,35 @@ def _queue(kind: str, raw: Raw) -> Queue:
         stop_policy=spec.get("stopPolicy") or "",
         pending=int(status.get("pendingWorkloads") or 0),
         conditions=conditions(status),
+        quotas=tuple(_quotas(spec, status)),
+    )
+
+
+def _quotas(spec: Raw, status: Raw) -> Iterator[FlavorQuota]:
+    told = status.get("flavorsReservation") or status.get("flavorsUsage") or ()
+    reserved = {
+        (flavor["name"], item["name"]): str(item.get("total") or 0)
+        for flavor in told
+        for item in flavor.get("resources") or ()
+    }
+    for number, group in enumerate(spec.get("resourceGroups") or ()):
+        for flavor in group.get("flavors") or ():
+            for item in flavor.get("resources") or ():
+                yield FlavorQuota(
+                    flavor=flavor["name"],
+                    resource=item["name"],
+                    nominal=str(item.get("nominalQuota") or 0),
+                    reserved=reserved.get((flavor["name"], item["name"]), "0"),
+                    group=number,
+                )
+
+
+def queue_place(raw: Raw) -> QueuePlace:
+    """An item of Kueue's PendingWorkloadsSummary."""
+    return QueuePlace(
+        workload=raw["metadata"]["name"],
+        in_cluster_queue=int(raw.get("positionInClusterQueue") or 0),
+        in_local_queue=int(raw.get("positionInLocalQueue") or 0),
     )
 
 

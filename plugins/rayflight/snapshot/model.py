@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from rayflight.snapshot.conditions import Condition as Condition  # noqa: PLC0414 - part of the model
 from rayflight.snapshot.conditions import Strings
-from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, RayJob, Workload
+from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, QueuePlace, RayJob, Workload
 from rayflight.states import JobStatus
 
 NOT_APPLICABLE = "not applicable"  # how the reason of a gap begins that is none on this backend
@@ -367,6 +367,7 @@ class Snapshot:
     limit_ranges: tuple[LimitRange, ...] | None = None
     workloads: tuple[Workload, ...] | None = None
     queues: tuple[Queue, ...] | None = None
+    queue_places: tuple[QueuePlace, ...] | None = None
     gangs: tuple[Gang, ...] | None = None
     network_policies: tuple[NetworkPolicy, ...] | None = None
     rayjobs: tuple[RayJob, ...] | None = None

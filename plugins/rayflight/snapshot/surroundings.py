@@ -31,6 +31,8 @@ class Workload:
     owner_kind: str = ""
     owner_name: str = ""
     queue: str = ""
+    cluster_queue: str = ""  # whose quota is reserved for it; empty while it waits
+    priority: int = 0
     active: bool = True
     created_at: str | None = None
     deleting_since: str | None = None
@@ -51,6 +53,26 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorQuota:
+    """One resource of one flavor of a ClusterQueue, quantities as written. A pod set takes one flavor of each group."""
+
+    flavor: str
+    resource: str
+    nominal: str
+    reserved: str = "0"
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Where a Workload stands, told by Kueue's visibility API and by no object. Counted from 0."""
+
+    workload: str
+    in_cluster_queue: int
+    in_local_queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """A LocalQueue (with the ClusterQueue that it points to) or a ClusterQueue of Kueue."""
 
@@ -60,6 +82,7 @@ class Queue:
     stop_policy: str = ""
     pending: int = 0
     conditions: tuple[Condition, ...] = ()
+    quotas: tuple[FlavorQuota, ...] = ()
 
     @property
     def active(self) -> Condition | None:

@@ -36,7 +36,7 @@ def cluster(labels=None, suspend=False, status=None):
     return {"metadata": {"name": "c", "labels": labels or {}}, "spec": {"suspend": suspend}, "status": status or {}}
 
 
-@pytest.mark.parametrize("made", [None, cluster(), cluster(QUEUED)])
+@pytest.mark.parametrize("made", [None, cluster()])
 async def test_an_ordinary_cluster_costs_no_request(made):
     api = Api()
     assert await around(api.get, made, [{"spec": {}}], "ns") == {}
@@ -49,6 +49,16 @@ async def test_a_cluster_in_a_queue_brings_its_workloads_under_whatever_version_
     found = await around(api.get, made, pods, "ns")
     assert set(found) == {"workloads", "localqueues"}
     assert api.asked.count("workloads/v1beta2") == 1
+
+
+async def test_a_waiting_cluster_brings_its_place_where_kueue_serves_it():
+    api = Api("localqueues/gpu/pendingworkloads/v1beta2")
+    assert set(await around(api.get, cluster(QUEUED, suspend=True), [], "ns")) == {"pendingworkloads"}
+
+
+async def test_a_cluster_that_kueue_let_go_brings_its_workload_alone_or_nobody_would_see_that_it_was_taken():
+    api = Api("workloads/v1beta2", "localqueues/v1beta2", "clusterqueues/v1beta2")
+    assert set(await around(api.get, cluster(QUEUED), [{"spec": {}}], "ns")) == {"workloads"}
 
 
 async def test_a_refused_pod_brings_the_limit_ranges():

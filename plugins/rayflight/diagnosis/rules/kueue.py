@@ -7,11 +7,12 @@ conditions tell them apart. One word decides between "later" (insufficient unuse
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from rayflight.diagnosis import quoting
+from rayflight.diagnosis import line, quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
+from rayflight.diagnosis.quota import Refusal, Why, refusals, why_never
 from rayflight.findings import Decision, Evidence, Finding
 from rayflight.snapshot.conditions import Condition
 from rayflight.snapshot.model import Event
@@ -21,13 +22,18 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 _RELEASES = "kueue.x-k8s.io/resource-in-use"  # the finalizer that Kueue takes away at once while it works
 _SILENCE = 30.0  # seconds; Kueue makes a Workload within one and releases a deleted one within one
+_RETURN = 10.0  # seconds until the retry that then waits in the queue, at the place that the cluster kept
+_TROUBLES = ("FailedScheduling", "Failed", "BackOff", "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
 _NAMED = re.compile(r"(?:LocalQueue|ClusterQueue) (?P<name>\S+) ")
 
-# What QuotaReserved=False says, the first that matches decides.
+# Why it can never fit as it is.
+_NEVER = {
+    Why.CAPACITY: "kueue-never-fits",
+    Why.UNKNOWN: "kueue-resource-not-in-queue",
+    Why.PLACE: "kueue-no-flavor-matches",
+}
+# What else QuotaReserved=False says, the first that matches decides.
 _WAITS = (
-    (r"> maximum capacity", "kueue-never-fits"),
-    (r"unavailable in ClusterQueue", "kueue-resource-not-in-queue"),
-    (r"insufficient unused quota", "kueue-waits-for-quota"),
     (r"LocalQueue \S+ doesn't exist", "kueue-local-queue-missing"),
     (r"ClusterQueue \S+ doesn't exist", "kueue-cluster-queue-missing"),
     (r"LocalQueue \S+ is inactive", "kueue-local-queue-held"),
@@ -81,7 +87,8 @@ def _says(load: Workload, item: Condition) -> Evidence:
 
 
 def _waiting(case: Case, load: Workload, said: Condition) -> Finding:
-    name = next((name for pattern, name in _WAITS if re.search(pattern, said.message)), "")
+    refused = refusals(said.message)
+    name = _by_quota(case, load, refused) or _by_words(said.message)
     queue = _queue_named(case, said.message)
     quoted: tuple[Evidence, ...] = (_says(load, said),)
     if not name and queue and queue.active and queue.active.status == "False":
@@ -92,8 +99,10 @@ def _waiting(case: Case, load: Workload, said: Condition) -> Finding:
         name = "kueue-cluster-queue-inactive" if "is inactive" in said.message else "queued-by-kueue"
     why = queue.active.message if queue and queue.active and queue.active.status == "False" else ""
     return KINDS[name].finding(
-        f"RayCluster {case.now.name} waits in Kueue's queue {load.queue or 'without a name'}: "
-        f"{quoting.clip(said.message, 300)}{f' ({quoting.clip(why, 200)})' if why else ''}{_ahead(case, load, name)}",
+        f"RayCluster {case.now.name} waits in Kueue's queue {load.queue or 'without a name'}"
+        f"{line.place(load, case.now)}: {quoting.clip(said.message, 300)}"
+        f"{f' ({quoting.clip(why, 200)})' if why else ''}{line.numbers(refused, line.queue_of(load, case.now))}"
+        f"{line.holders(load, case.now) if name == 'kueue-waits-for-quota' else ''}",
         objects=_objects(case, load),
         evidence=quoted,
         since=said.since,
@@ -105,14 +114,16 @@ def _queue_named(case: Case, words: str) -> Queue | None:
     return next((item for item in case.now.queues or () if found and item.name == found["name"]), None)
 
 
-def _ahead(case: Case, load: Workload, name: str) -> str:
-    """For whom it waits: who holds quota in the same queue."""
-    if name != "kueue-waits-for-quota":
+def _by_quota(case: Case, load: Workload, refused: Sequence[Refusal]) -> str:
+    if not refused:
         return ""
-    held = [
-        item.owner_name or item.name for item in case.now.workloads or () if item.has("QuotaReserved") and item != load
-    ]
-    return f"; quota is reserved by {quoting.listed(held)}" if held else ""
+    queue = line.queue_of(load, case.now)
+    never = why_never(refused, queue.quotas if queue else ())
+    return _NEVER[never] if never else "kueue-waits-for-quota"
+
+
+def _by_words(message: str) -> str:
+    return next((name for pattern, name in _WAITS if re.search(pattern, message)), "")
 
 
 def _evicted(case: Case, load: Workload, evicted: Condition) -> Finding:
@@ -122,9 +133,11 @@ def _evicted(case: Case, load: Workload, evicted: Condition) -> Finding:
         again = f"; it comes back at {load.requeue_at}" if load.requeue_at else ""
         return KINDS["kueue-pods-ready-timeout"].finding(
             f"Kueue took RayCluster {case.now.name} out after {load.requeue_count or 1} time-out(s): "
-            f"its pods were not all ready in time ({quoting.clip(evicted.message, 200)}){again}",
+            f"its pods were not all ready in time ({quoting.clip(evicted.message, 200)}){again}{_last_sign(case)}",
             objects=_objects(case, load),
             evidence=(_says(load, evicted),),
+            decision=_decision(case),
+            retry_after=_RETURN,
         )
     name = "kueue-queue-drained" if evicted.reason == "ClusterQueueStopped" else "kueue-evicted"
     return KINDS[name].finding(
@@ -133,8 +146,21 @@ def _evicted(case: Case, load: Workload, evicted: Condition) -> Finding:
         objects=_objects(case, load),
         evidence=(_says(load, evicted),),
         decision=_decision(case),
-        retry_after=60.0,
+        retry_after=_RETURN,
     )
+
+
+def _last_sign(case: Case) -> str:
+    """The cause went with the pod; its events outlive it."""
+    told = case.pod_events(*_TROUBLES)
+    return f"; last of pod {told[-1].name}: {told[-1].reason}: {quoting.clip(told[-1].message, 200)}" if told else ""
+
+
+def _back_in_line(case: Case, load: Workload) -> str:
+    reserved = load.condition("QuotaReserved")
+    if reserved is None or reserved.status != "False":
+        return ""
+    return f". It is back in the queue{line.place(load, case.now)}: {quoting.clip(reserved.message, 200)}"
 
 
 def _decision(case: Case) -> Decision:
@@ -143,13 +169,16 @@ def _decision(case: Case) -> Decision:
 
 
 def _preempted(case: Case, load: Workload, said: Condition) -> Finding:
+    winner = line.preemptor(said.message, case.now)
+    fault = " The training was not at fault; what it did since its last checkpoint is lost." if case.flying else ""
     return KINDS["kueue-preempted"].finding(
-        f"Kueue preempted RayCluster {case.now.name} ({load.evictions.get('Preempted') or 1} times so far): "
-        f"{quoting.clip(said.message, 300)}. The training was not at fault, and what ran is lost",
+        f"Kueue preempted RayCluster {case.now.name}{f' for {winner}' if winner else ''} "
+        f"({load.evictions.get('Preempted') or 1} time(s) so far): {quoting.clip(said.message, 300)}."
+        f"{fault}{_back_in_line(case, load).removeprefix('.')}",
         objects=_objects(case, load),
         evidence=(_says(load, said),),
         decision=_decision(case),
-        retry_after=60.0,
+        retry_after=_RETURN,
     )
 
 
@@ -237,7 +266,7 @@ def _stopped(case: Case, name: str, told: Event) -> Finding:
 RULES = (
     Rule(
         ids=(
-            *dict.fromkeys(name for _, name in _WAITS),
+            *dict.fromkeys([*_NEVER.values(), "kueue-waits-for-quota", *(name for _, name in _WAITS)]),
             *("kueue-flavor-missing", "kueue-cluster-queue-inactive", "queued-by-kueue", "kueue-preempted"),
             *("kueue-pods-ready-timeout", "kueue-queue-drained", "kueue-evicted", "kueue-deactivated"),
         ),

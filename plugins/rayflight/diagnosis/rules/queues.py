@@ -8,6 +8,7 @@ from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
 
+_RETURN = 10.0  # seconds; a retry then waits until the cluster may go on
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -23,9 +24,11 @@ def _suspended(case: Case) -> Iterable[Finding]:
         id="queued-by-kueue" if queue else "suspended-by-hand",
         title="The cluster is suspended",
         layer=Layer.KUBERNETES,
-        summary=f"RayCluster {cluster.name} is suspended: {who}; it has no pods until that changes",
+        summary=f"RayCluster {cluster.name} is suspended: {who}; it has no pods until that changes"
+        f"{', and what ran on it is lost' if case.flying else ''}",
         next_step="look at the Workload's conditions for the missing quota" if queue else "set spec.suspend to false",
-        decision=Decision.WAIT,
+        decision=Decision.RETRY_AFTER if case.flying else Decision.WAIT,
+        retry_after=_RETURN if case.flying else None,
         objects=(f"raycluster/{cluster.name}", *((f"localqueue/{queue}",) if queue else ())),
         evidence=(Evidence(object=f"RayCluster {cluster.name}", text="spec.suspend: true"),),
         since=cluster.created_at,
@@ -54,6 +57,7 @@ def _gated(case: Case) -> Iterable[Finding]:
 
 
 RULES = (
-    Rule(ids=("queued-by-kueue", "suspended-by-hand"), depth=Depth.ADMISSION, check=_suspended),
+    # KubeRay takes all pods of a suspended cluster: no job outlives that.
+    Rule(ids=("queued-by-kueue", "suspended-by-hand"), depth=Depth.ADMISSION, check=_suspended, ends_jobs=True),
     Rule(ids=("pods-gated",), depth=Depth.ADMISSION, check=_gated),
 )
