@@ -9,7 +9,7 @@ CODE := plugins testbed dags docs/examples dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube bench-lifecycle bench-import bench-diagnose docs dist lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube drills bench-lifecycle bench-import bench-diagnose docs dist lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -75,6 +75,11 @@ test-full: venv ## everything, also what is slow
 
 demo-kube: venv ## fly one training on the testbed, or on KUBECONFIG=... with IMAGE=... (more: ARGS=--help)
 	$(BIN)/python -m dev.demo_kube $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") $(if $(IMAGE),--image "$(IMAGE)") $(ARGS)
+
+drills: venv ## provoke every failure path for real and check the answer, on the testbed or with KUBECONFIG=... (docs/drills.md)
+	$(BIN)/python -m dev.drills $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)") \
+	  $(if $(IMAGE),--image "$(IMAGE)") $(if $(NAMESPACE),--namespace "$(NAMESPACE)") \
+	  $(if $(CONFIRM),--confirm "$(CONFIRM)") $(ARGS)
 
 bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, three times each, alternating
 	$(BIN)/python -m dev.bench_lifecycle

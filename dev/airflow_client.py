@@ -172,7 +172,7 @@ class AirflowClient:
 
     def log(self, run: Run, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
         """The task log as text, one line per event, fields as key=value."""
-        return "\n".join(_log_line(event) for event in self._log_events(run, task_id, map_index, try_number))
+        return "\n".join(_log_line(event) for event in self.log_events(run, task_id, map_index, try_number))
 
     def log_times(self, run: Run, task_id: str, try_number: int = 1) -> list[tuple[datetime, str]]:
         """Each event of the task log with the time it was written at."""
@@ -182,7 +182,7 @@ class AirflowClient:
 
     def failure(self, run: Run, task: Task) -> str:
         """What the exception that ended this try said; the chain of its causes is left to the log."""
-        for event in reversed(self._log_events(run, task.task_id, task.map_index, max(task.try_number, 1))):
+        for event in reversed(self.log_events(run, task.task_id, task.map_index, max(task.try_number, 1))):
             if not isinstance(event, Mapping):
                 continue
             if event["event"].startswith("Trigger failed"):  # the trigger itself broke: the task knows only that it did
@@ -192,7 +192,8 @@ class AirflowClient:
                 return f"{details[0]['exc_type']}: {details[0]['exc_value']}"
         return "the log holds no exception"
 
-    def _log_events(self, run: Run, task_id: str, map_index: int, try_number: int) -> list[Any]:
+    def log_events(self, run: Run, task_id: str, map_index: int, try_number: int) -> list[Any]:
+        """The task log as Airflow keeps it: mappings with ``event``, ``timestamp`` and more."""
         events: list[Any] = []
         token: str | None = None
         seen: set[str] = set()

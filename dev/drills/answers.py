@@ -1,0 +1,69 @@
+"""What Airflow shows of the product's answer to a drill: the failed task's verdict, its times, its retry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dev.airflow_client import AirflowClient, Run, Task
+from dev.airflow_process import wait_until
+from dev.drills.results import Answer
+
+DAG = "failure_drills"
+TRAIN = "train"
+FAILED = ("failed", "up_for_retry")
+_FIRED, _FAILED, _RETRY = "Trigger fired event", "Task failed with exception", "Retry policy decision"
+
+
+def failed_task(tasks: Sequence[Task], index: int) -> Task | None:
+    """The task that failed with this drill's verdict: its training, or one before it."""
+    for task in tasks:
+        mine = task.task_id != TRAIN or task.map_index == index
+        if mine and task.state in FAILED and task.task_id.startswith(("flight.", TRAIN)):
+            return task
+    return None
+
+
+def answer(client: AirflowClient, run: Run, task: Task) -> Answer:
+    """What that task said and when. A task that just failed may not have written everything yet."""
+    said: dict[str, Any] = {}
+
+    def written() -> bool:
+        said.update(client.xcom(run, task.task_id, task.map_index, key="verdict") or {})
+        return bool(said)
+
+    wait_until(written, 15, every=0.5)
+    events = client.log_events(run, task.task_id, task.map_index, max(task.try_number, 1))
+    told = _last(events, _FAILED)
+    fired = _last(events, _FIRED)
+    retry = _last(events, _RETRY) or {}
+    return Answer(
+        error=said.get("error", "") or client.failure(run, task).partition(":")[0],
+        cause=said.get("id", ""),
+        decision=said.get("decision", ""),
+        text=said.get("text", "") or client.failure(run, task),
+        decided=_when(fired or told),
+        told=_when(told),
+        retried=task.state == "up_for_retry",
+        retry_delay=" ".join(str(retry[key]) for key in ("delay", "retry_delay") if retry.get(key)),
+    )
+
+
+def submission(client: AirflowClient, run: Run, index: int) -> str:
+    """The id of the drill's submission, or what matches none."""
+    try:
+        found = re.search(r"Submitted (\S+) \(number", client.log(run, TRAIN, index))
+    except RuntimeError:  # no log: it never got that far
+        found = None
+    return found[1] if found else "(none)"
+
+
+def _last(events: Sequence[Any], name: str) -> Mapping[str, Any] | None:
+    found = [event for event in events if isinstance(event, Mapping) and event.get("event") == name]
+    return found[-1] if found else None
+
+
+def _when(event: Mapping[str, Any] | None) -> float | None:
+    return datetime.fromisoformat(event["timestamp"]).timestamp() if event else None

@@ -1,0 +1,161 @@
+"""Watches the API beside the product and keeps when each change was first seen: what a verdict is measured against.
+
+Independent of Rayflight on purpose: it shares no watch, no code and no opinion with it. One thread per kind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import urllib3
+from kubernetes.client import ApiException
+from kubernetes.config import new_client_from_config
+
+from dev.cluster import RAY, Cluster
+from dev.drills.lines import line
+
+WATCHED: dict[str, str] = {
+    "/api/v1/pods": "Pod",
+    "/api/v1/events": "Event",
+    "/api/v1/nodes": "Node",
+    f"{RAY}/rayclusters": "RayCluster",
+}
+_UNREACHABLE = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One change, in words. ``namespace`` is empty for what has none."""
+
+    at: float
+    namespace: str
+    text: str
+
+
+@dataclass
+class Observer:
+    """``with Observer(kubeconfig) as observer``: everything since then. ``more``: further kinds by path."""
+
+    kubeconfig: Path
+    more: dict[str, str] = field(default_factory=dict)
+    seen: list[Sight] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        for path, kind in (WATCHED | self.more).items():
+            self._run(partial(self._watch, path, kind))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(5)
+
+    def first(self, sign: str, namespace: str, since: float) -> Sight | None:
+        """The earliest change from ``since`` on that shows the sign, of the namespace or of no namespace."""
+        pattern = re.compile(sign)
+        found = [
+            sight
+            for sight in list(self.seen)
+            if sight.at >= since and sight.namespace in ("", namespace) and pattern.search(sight.text)
+        ]
+        return min(found, key=lambda sight: sight.at, default=None)
+
+    def note(self, namespace: str, text: str, at: float | None = None) -> None:
+        """Something that the API does not say, such as that a task asked it."""
+        self.seen.append(Sight(at or time.time(), namespace, text))
+
+    def follow_ray(self, namespace: str, cluster: str, until: threading.Event) -> None:
+        """Ask Ray itself about its jobs and pending demands, until told to stop."""
+        self._run(partial(self._ask_ray, namespace, cluster, until))
+
+    def _run(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _watch(self, path: str, kind: str) -> None:
+        last: dict[str, str] = {}
+        while not self._ended.is_set():
+            with suppress(*_UNREACHABLE):
+                for gone, item in _changes(self.kubeconfig, path, self._ended):
+                    self._see({"kind": kind, **item}, gone=gone, last=last)
+            self._ended.wait(0.5)
+
+    def _see(self, item: dict[str, Any], *, gone: bool, last: dict[str, str]) -> None:
+        uid, namespace = item["metadata"]["uid"], item["metadata"].get("namespace", "")
+        text = line(item, gone=gone)
+        if uid not in last and item["kind"] != "Event":
+            self.note(namespace, f"{item['kind']} {item['metadata']['name']} created")
+        if last.get(uid) != text:
+            last[uid] = text
+            self.note(namespace, text)
+
+    def _ask_ray(self, namespace: str, cluster: str, until: threading.Event) -> None:
+        kube, told = Cluster(self.kubeconfig), set[str]()
+        while not until.is_set() and not self._ended.is_set():
+            with suppress(*_UNREACHABLE):
+                for at, text in [*_jobs(kube, namespace, cluster), *_demands(kube, namespace, cluster)]:
+                    if text not in told:
+                        told.add(text)
+                        self.note(namespace, text, at)
+            until.wait(0.7)
+
+
+def _changes(kubeconfig: Path, path: str, ended: threading.Event) -> Iterator[tuple[bool, dict[str, Any]]]:
+    """(gone?, object): all that is there, then each change, until the connection breaks."""
+    api = new_client_from_config(str(kubeconfig))
+
+    def ask(query: Sequence[tuple[str, str]], read_seconds: float) -> Any:
+        return api.call_api(
+            path,
+            "GET",
+            query_params=list(query),
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _return_http_data_only=True,
+            _request_timeout=(3, read_seconds),
+        )
+
+    listed = json.loads(ask([], 10).data)
+    for item in listed["items"]:
+        yield False, item
+    query = [("watch", "1"), ("resourceVersion", listed["metadata"]["resourceVersion"]), ("timeoutSeconds", "300")]
+    rest = b""
+    for block in ask(query, 320).stream(65536, decode_content=True):
+        *complete, rest = (rest + block).split(b"\n")
+        for text in complete:
+            change = json.loads(text)
+            if change["type"] == "ERROR" or ended.is_set():
+                return
+            yield change["type"] == "DELETED", change["object"]
+
+
+def _jobs(kube: Cluster, namespace: str, cluster: str) -> Iterator[tuple[float, str]]:
+    for job in kube.ray_jobs(namespace, cluster):
+        ended = job.get("end_time")
+        message = " ".join(str(job.get("message") or "").split())[:200]
+        yield ended / 1000 if ended else time.time(), f"Submission {job.get('submission_id')} {job['status']} {message}"
+
+
+def _demands(kube: Cluster, namespace: str, cluster: str) -> Iterator[tuple[float, str]]:
+    service = f"/api/v1/namespaces/{namespace}/services/{cluster}-head-svc:dashboard/proxy"
+    answer = kube.request("GET", f"{service}/api/cluster_status", query={"format": "1"})
+    said = str((answer.get("data") or {}).get("clusterStatus", ""))
+    for text in said.partition("Pending Demands:")[2].splitlines():
+        if text.strip() and "(no resource demands)" not in text:
+            yield time.time(), f"Demand {text.strip()}"
