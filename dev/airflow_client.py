@@ -176,7 +176,7 @@ class AirflowClient:
 
     def log_times(self, run: Run, task_id: str, try_number: int = 1) -> list[tuple[datetime, str]]:
         """Each event of the task log with the time it was written at."""
-        events = [event for event in self._log_events(run, task_id, -1, try_number) if isinstance(event, Mapping)]
+        events = [event for event in self.log_events(run, task_id, -1, try_number) if isinstance(event, Mapping)]
         stamped = ((_when(event.get("timestamp")), str(event["event"])) for event in events)
         return [(at, text) for at, text in stamped if at is not None]
 
