@@ -18,6 +18,14 @@ PARAMS = {
     "epochs": Param(5, type="integer", minimum=1, maximum=1000, title="Epochs", section="Training"),
     "script_args": Param("", type="string", title="More arguments of the script", section="Training"),
     "verify": Param(True, type="boolean", title="Verify the GPUs first", section="Flight"),  # noqa: FBT003
+    "on_fail": Param(
+        None,
+        type=["null", "string"],
+        enum=[None, "fail", "warn", "replace"],
+        title="When the verification fails",
+        description="Empty: what the shape says. replace: other worker pods in place of those that failed.",
+        section="Flight",
+    ),
     "teardown": Param("always", enum=["always", "on_success"], title="Tear down", section="Flight"),
 }
 
@@ -37,5 +45,6 @@ with DAG("train_ddp", params=PARAMS, schedule=None, catchup=False, tags=["rayfli
             "storage": "{{ params.claim or '' }}",
         },
         verify="{{ params.verify }}",
+        on_fail="{{ params.on_fail or '' }}",
         teardown="{{ params.teardown }}",
     )

@@ -81,7 +81,8 @@ def worker(number: int, *, gpus: int = 1, **changes: Any) -> Pod:
     made = Pod(
         name=f"{NAME}-gpu-worker-{number}", uid=f"worker-uid-{number}", namespace=NAMESPACE, role="worker", group="gpu",
         phase="Running", node=f"gpu-{number}", ip=f"10.0.1.{number}", created_at=START, conditions=(READY,),
-        containers=(init, container("ray-worker", gpus=gpus)), tolerations=(GPU_TOLERATION,), owner_uid=UID,
+        containers=(init, container("ray-worker", gpus=gpus, healthy_devices=(f"GPU-{number - 1}",) * gpus)),
+        tolerations=(GPU_TOLERATION,), owner_uid=UID,
         node_selector={f"{GPU}.present": "true"},
     )  # fmt: skip
     return replace(made, **changes)

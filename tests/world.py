@@ -6,7 +6,7 @@ is an error, not a hang. Time passes one second per wake-up.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,6 +37,7 @@ class Jobs(RayJobs):
         self.stopped: list[str] = []
         self.packages: dict[str, bytes] = {}
         self.silent = False
+        self.for_strangers = 401
         self.lose_answer = False
 
     def _answer(self) -> None:
@@ -73,6 +74,10 @@ class Jobs(RayJobs):
         self.packages[name] = archive
         return f"gcs://{name}"
 
+    async def status_without_token(self) -> int:
+        self._answer()
+        return self.for_strangers
+
     async def stop(self, submission_id: str) -> bool:
         self.stopped.append(submission_id)
         return True
@@ -103,6 +108,8 @@ class World:
     left: dict[str, Sequence[str]] = field(default_factory=dict)
     specs: list[ClusterSpec] = field(default_factory=list)
     resumed: list[str] = field(default_factory=list)
+    avoided: list[tuple[str, ...]] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
     refuses_to_delete: set[str] = field(default_factory=set)
     name: str = "fake"
 
@@ -135,12 +142,21 @@ class World:
     async def checkup(self) -> str:
         return "All is well."
 
-    async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
+    async def create(
+        self, spec: ClusterSpec, owner: Owner, namespace: str, *, avoid: Collection[str] = ()
+    ) -> ClusterRef:
+        self.avoided.append(tuple(avoid))
         for ref in self.clusters:
             if ref.owner == owner:
                 return ref
         self.specs.append(spec)
         return self.hold(owner, uid=f"uid-{owner.attempt}-{owner.renewal}-{owner.map_index}")
+
+    async def replace_pod(self, ref: ClusterRef, name: str, uid: str) -> None:
+        assert any(item.uid == ref.uid for item in self.clusters)
+        if ref.uid in self.refuses_to_delete:
+            raise PermissionMissing("No permission to delete", which=f"pod {name}", why="no permission")
+        self.replaced.append((name, uid))
 
     async def find(self, namespace: str, selector: str) -> Sequence[ClusterRef]:
         assert namespace == NAMESPACE

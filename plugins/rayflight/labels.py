@@ -29,6 +29,8 @@ OWNER = PREFIX + "owner"  # annotation: the Owner as JSON
 READY_SESSION = PREFIX + "session"  # annotation: the Ray session_name that became ready; another one means a lost head
 VERIFIED_SESSION = PREFIX + "verified-session"  # annotation: the Ray session_name that passed verification
 SIMULATED = PREFIX + "simulated-gpus"  # annotation "true": the GPUs are none
+REPLACED = PREFIX + "replaced-pods"  # annotation: worker pods that a verification replaced, in their order
+AVOIDED = PREFIX + "avoided-nodes"  # annotation: Kubernetes nodes that failed a verification of this run before
 KEEP_UNTIL = PREFIX + "keep-until"  # annotation: RFC 3339; kept for a person until then
 
 MAX_CLUSTER_NAME = 53  # KubeRay: longer names get an event only and no status (validation.go)

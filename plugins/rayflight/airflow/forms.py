@@ -11,6 +11,7 @@ from typing import Any
 from rayflight.errors import InvalidSpec
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+_ON_FAIL = ("fail", "warn", "replace")
 _NUMBERS = ("replicas", "gpus")
 _CHANGES = (*_NUMBERS, "image", "group")
 _NOT_GIVEN = (None, "", "None")  # a template renders None as the word
@@ -22,6 +23,15 @@ def truth(value: object, *, field: str) -> bool:
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
     raise _refused(field, f"{value!r} is neither true nor false", "write true or false")
+
+
+def on_fail(value: object) -> str:
+    """What a failed verification leads to; empty where the shape says it."""
+    if value in _NOT_GIVEN:
+        return ""
+    if value not in _ON_FAIL:
+        raise _refused("on_fail", f"{value!r} is none of {', '.join(_ON_FAIL)}", f"write {' or '.join(_ON_FAIL)}")
+    return str(value)
 
 
 def count(value: object, *, field: str) -> int | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rayflight.specs import TeardownPolicy
 
 
-def training_run(
+def training_run(  # noqa: PLR0913 - one call wires a whole flight
     group_id: str = "flight",
     *,
     cluster: Shape,
@@ -36,6 +36,7 @@ def training_run(
     teardown: TeardownPolicy | Mapping[str, Any] | str = "always",
     archive: str | None = None,
     at_once: int | str | None = None,
+    on_fail: str | None = None,
     retries: int = 2,
     ready_timeout: timedelta = timedelta(minutes=30),
     **task_args: Any,
@@ -66,6 +67,7 @@ def training_run(
             teardown=teardown,
             archive=archive,
             at_once=at_once,
+            on_fail=on_fail,
             **common,
         )
         flight: Any = plan.output

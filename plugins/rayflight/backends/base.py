@@ -6,7 +6,7 @@ async; a backend is entered with ``async with`` and closes only connections on e
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
@@ -100,6 +100,10 @@ class RayJobs(Protocol):
         """Upload a working_dir zip unless Ray has it; returns its gcs:// URI."""
         ...
 
+    async def status_without_token(self) -> int:
+        """HTTP status of a request for the submissions that brings no token: what a stranger is told."""
+        ...
+
     async def stop(self, submission_id: str) -> bool:
         """Ask Ray to stop it. True is no proof for a PENDING one (kuberay facts B3)."""
         ...
@@ -131,11 +135,18 @@ class ClusterBackend(Protocol):
         """
         ...
 
-    async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
+    async def create(
+        self, spec: ClusterSpec, owner: Owner, namespace: str, *, avoid: Collection[str] = ()
+    ) -> ClusterRef:
         """Create the cluster, or adopt the one that this same owner (attempt included) made with the same spec.
 
-        Raises ForeignObject, InvalidSpec (a field that the installed CRD drops is named), RequestRejected.
+        ``avoid`` are Kubernetes nodes that worker pods must keep away from. Raises ForeignObject, RequestRejected,
+        InvalidSpec (a field that the installed CRD drops is named; so is what has no room without those nodes).
         """
+        ...
+
+    async def replace_pod(self, ref: ClusterRef, name: str, uid: str) -> None:
+        """End this worker pod so that another takes its place; by UID, silent when it is gone. Does not wait."""
         ...
 
     async def find(self, namespace: str, selector: str) -> Sequence[ClusterRef]:

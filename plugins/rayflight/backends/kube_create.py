@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Collection
 
 from rayflight.backends.base import ClusterRef
+from rayflight.backends.kube_room import require_room
 from rayflight.backends.stored import check_ours, reference
 from rayflight.errors import Conflict, ForeignObject, InvalidSpec, RequestRejected
 from rayflight.kube.client import JsonObject, KubeClient
@@ -31,15 +33,20 @@ class Creator:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
-    async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
+    async def create(
+        self, spec: ClusterSpec, owner: Owner, namespace: str, *, avoid: Collection[str] = ()
+    ) -> ClusterRef:
         """Raises InvalidSpec (the field that the CRD does not know is named), ForeignObject, RequestRejected."""
-        manifest = build(spec, owner, namespace)
+        manifest = build(spec, owner, namespace, avoid=avoid)
+        if avoid:
+            await require_room(self._client, manifest, avoid)
         try:
             cluster = await self._create_or_adopt(manifest, spec, owner)
         except InvalidSpec as error:
             if not lacks_token_option(spec, error):
                 raise
-            manifest = build(spec, owner, namespace, token_secret=token_secret_name(owner.cluster_name))
+            secret = token_secret_name(owner.cluster_name)
+            manifest = build(spec, owner, namespace, token_secret=secret, avoid=avoid)
             cluster = await self._create_or_adopt(manifest, spec, owner)
         if spec.auth == "token" and "authOptions" not in cluster["spec"]:
             await self._ensure_token(cluster, owner)

@@ -6,7 +6,7 @@ Knows where Ray is; what Ray says is ``rayjobs``' business.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
@@ -38,12 +38,13 @@ class Dashboard:
 
     def __init__(self, client: KubeClient, access: KubeAccess, ref: ClusterRef) -> None:
         self._client, self._access, self._ref = client, access, ref
+        self._inner: Transport | None = None
         self._transport: Transport | None = None
         self._direct: HttpxTransport | None = None
         self._pods: dict[str, str] = {}
         self._closed_until = float("-inf")
         self.logs = KubeLogs(client, ref, self._token)
-        self.jobs = RayJobsClient(self, self.read_file)
+        self.jobs = RayJobsClient(self, self.read_file, bare=_Bare(self._way))
 
     @property
     def url(self) -> str:
@@ -92,12 +93,15 @@ class Dashboard:
             await self._direct.aclose()
 
     async def _way(self) -> Transport:
-        service = await self._service()
-        if self._access.dashboard == "direct":
-            self._direct = direct(service, self._ref.namespace)
-            return self._direct
-        proxied = ProxyTransport(self._client, "services", service, "dashboard", self._ref.namespace)
-        return FallbackTransport(proxied, self._head_pod)
+        """Found when it is first asked for; brings no token."""
+        if self._inner is None:
+            service = await self._service()
+            if self._access.dashboard == "direct":
+                self._inner = self._direct = direct(service, self._ref.namespace)
+            else:
+                proxied = ProxyTransport(self._client, "services", service, "dashboard", self._ref.namespace)
+                self._inner = FallbackTransport(proxied, self._head_pod)
+        return self._inner
 
     async def _service(self) -> str:
         """The head service's name, from the world: long cluster names are shortened by KubeRay's own rule."""
@@ -141,3 +145,27 @@ class Dashboard:
                 return None
             self._pods |= {node.id: node.pod for node in found if node.pod}
         return self._pods.get(node_id)
+
+
+class _Bare:
+    """Implements ``rayjobs.transport.Transport``: the same way, without the token."""
+
+    def __init__(self, way: Callable[[], Awaitable[Transport]]) -> None:
+        self._way = way
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Response:
+        """Send as it is."""
+        way = await self._way()
+        return await way.request(
+            method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
+        )

@@ -5,7 +5,7 @@ The parts stand beside it (``kube_*``): this module only puts them together and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from rayflight.errors import ClusterGone, Conflict, RequestRejected
 from rayflight.kube.access import KubeAccess
 from rayflight.kube.client import KubeClient
 from rayflight.kube.hub import Hub, shared
-from rayflight.kube.resources import RAYCLUSTERS
+from rayflight.kube.resources import PODS, RAYCLUSTERS
 from rayflight.labels import Owner
 from rayflight.rayjobs.client import RayJobsClient
 from rayflight.snapshot.model import Snapshot
@@ -67,9 +67,18 @@ class KubernetesBackend:
         """What is reached, and what may be done in the connection's own namespace."""
         return await Preflight(self._client, self._access).checkup(self._access.allowed())
 
-    async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
+    async def create(
+        self, spec: ClusterSpec, owner: Owner, namespace: str, *, avoid: Collection[str] = ()
+    ) -> ClusterRef:
         """Create the cluster, or adopt the one that this same attempt made from the same spec."""
-        return await Creator(self._client).create(spec, owner, self._access.allowed(namespace))
+        return await Creator(self._client).create(spec, owner, self._access.allowed(namespace), avoid=avoid)
+
+    async def replace_pod(self, ref: ClusterRef, name: str, uid: str) -> None:
+        """Delete the pod by UID; KubeRay makes another. Raises PermissionMissing."""
+        try:
+            await self._client.delete(PODS, name, ref.namespace, uid=uid, propagation="Background")
+        except Conflict:
+            return  # another pod has the name
 
     async def find(self, namespace: str, selector: str) -> Sequence[ClusterRef]:
         """Clusters that carry these labels, oldest first."""

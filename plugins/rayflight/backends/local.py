@@ -10,7 +10,7 @@ import asyncio
 import platform
 import shutil
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from rayflight.backends.local_state import PLAN, STATUS, JsonObject, Records, ma
 from rayflight.backends.log_choice import head_and_tail
 from rayflight.backends.ray_side import look
 from rayflight.backends.stored import check_ours, reference
-from rayflight.errors import ApiError, ClusterGone
+from rayflight.errors import ApiError, ClusterGone, InvalidSpec
 from rayflight.keeper import devices, processes
 from rayflight.keeper.ender import LOCK as ENDER_LOCK
 from rayflight.labels import Owner
@@ -109,8 +109,13 @@ class LocalBackend:
             )
         return warnings
 
-    async def create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
+    async def create(
+        self, spec: ClusterSpec, owner: Owner, namespace: str, *, avoid: Collection[str] = ()
+    ) -> ClusterRef:
         """Record the cluster and start its keeper, or adopt the one that this same attempt made from the same spec."""
+        if avoid:
+            why, step = "this machine is the only one here", "fly on Kubernetes to have other nodes"
+            raise InvalidSpec("Nodes cannot be avoided:", which=", ".join(sorted(avoid)), why=why, next_step=step)
         return await asyncio.to_thread(self._create, spec, owner, self._access.allowed(namespace))
 
     def _create(self, spec: ClusterSpec, owner: Owner, namespace: str) -> ClusterRef:
@@ -138,6 +143,12 @@ class LocalBackend:
             "run_folder": str(local_keeping.RUN_FOLDERS / f"rf-{uid[:8]}"),
             "object": manifest,
         }
+
+    async def replace_pod(self, ref: ClusterRef, name: str, uid: str) -> None:  # noqa: ARG002 - a tree keeps its own
+        """End that worker's process tree; the keeper starts it again, on the same machine and the same devices."""
+        record = await asyncio.to_thread(self._records.read, ref.namespace, ref.name)
+        if record is not None and record["uid"] == ref.uid:
+            await asyncio.to_thread(processes.end, ref.uid, float(record["grace"]), name)
 
     async def find(self, namespace: str, selector: str) -> Sequence[ClusterRef]:
         """Clusters that carry these labels, oldest first."""

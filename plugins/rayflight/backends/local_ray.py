@@ -28,7 +28,7 @@ class Dashboard:
         self._record, self._ref = record, ref
         self._way: tuple[str, str | None] | None = None
         self._transport: HttpxTransport | None = None
-        self.jobs = RayJobsClient(self, self.read_file)
+        self.jobs = RayJobsClient(self, self.read_file, bare=_Bare(self))
 
     async def request(
         self,
@@ -46,6 +46,12 @@ class Dashboard:
         return await transport.request(
             method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
         )
+
+    async def without_token(self) -> HttpxTransport:
+        """The same way, as a stranger comes. The caller closes it."""
+        await self._open()
+        address, socket = self._way or ("", None)
+        return HttpxTransport(address, socket=socket)
 
     async def read_file(self, node_id: str, filename: str, offset: int, limit: int) -> bytes | None:  # noqa: ARG002
         """Implements ``rayjobs.client.ReadFile``: the disk is nearer than any server."""
@@ -74,3 +80,27 @@ class Dashboard:
             token = (self._record / TOKEN).read_text() if guarded else None
             self._way, self._transport = way, HttpxTransport(way[0], token, socket=socket)
         return self._transport
+
+
+class _Bare:
+    """Implements ``rayjobs.transport.Transport``: the same way, without the token."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Response:
+        """Send as it is."""
+        async with await self._dashboard.without_token() as way:
+            return await way.request(
+                method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
+            )

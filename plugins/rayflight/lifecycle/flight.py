@@ -45,6 +45,7 @@ class Flight:
     job: Mapping[str, Any] | None = None
     teardown: Mapping[str, Any] = field(default_factory=dict)
     verify: bool = True
+    on_fail: str = ""  # what a failed verification leads to, where it is not what the shape says
     at_once: int | None = None
     interval: Interval = field(default_factory=Interval)
 
@@ -52,6 +53,11 @@ class Flight:
     def cluster_spec(self) -> ClusterSpec:
         """The validated shape."""
         return ClusterSpec.model_validate(dict(self.spec))
+
+    @property
+    def when_unverified(self) -> str:
+        """What a failed verification leads to: fail, warn or replace."""
+        return self.on_fail or self.cluster_spec.verification.on_fail
 
     @property
     def job_spec(self) -> JobSpec | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rayflight import labels
 from rayflight.errors import InvalidSpec
 from rayflight.labels import MAX_CLUSTER_NAME, Owner
 from rayflight.manifests.auth import token_variables
+from rayflight.manifests.avoid import avoid_nodes
 from rayflight.manifests.pods import head_template, named, ray_start_params, secret_key, worker_template
 from rayflight.specs import ClusterSpec, ObjectStorage, PvcStorage, SecretKey, WorkerGroup
 from rayflight.specs.merge import merge
@@ -30,19 +31,25 @@ _SERVER_FIELDS = (
 )
 
 
-def build(spec: ClusterSpec, owner: Owner, namespace: str, *, token_secret: str | None = None) -> KubeObject:
+def build(
+    spec: ClusterSpec, owner: Owner, namespace: str, *, token_secret: str | None = None, avoid: Collection[str] = ()
+) -> KubeObject:
     """Return the RayCluster that this owner's attempt creates: deterministic name, owner labels, spec hash.
 
     ``token_secret`` names the Secret for token mode by environment, for a KubeRay that does not know authOptions.
+    ``avoid`` are Kubernetes nodes that no worker pod may go to; they are no part of the spec, nor of its hash.
     """
-    return build_cluster(
+    avoided = {labels.AVOIDED: " ".join(sorted(avoid))} if avoid else {}
+    manifest = build_cluster(
         spec,
         name=owner.cluster_name,
         namespace=namespace,
         own_labels={**owner.labels(), labels.SPEC_HASH: spec.hash},
-        own_annotations={labels.OWNER: json.dumps(owner.to_dict(), sort_keys=True)},
+        own_annotations={labels.OWNER: json.dumps(owner.to_dict(), sort_keys=True), **avoided},
         token_secret=token_secret,
     )
+    avoid_nodes(manifest, avoid)
+    return manifest
 
 
 def build_cluster(

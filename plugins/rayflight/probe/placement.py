@@ -39,18 +39,20 @@ def wait_for_seats(gpus: int, cpu_nodes: int, deadline: float) -> list[Seat]:
 
 
 def seats(nodes: list[dict[str, Any]]) -> list[Seat]:
-    """One seat per GPU, and one per worker node without GPUs; the head alone only where there is nothing else."""
+    """One seat per GPU, and one per worker node without GPUs; the head only where there is nothing else.
+
+    A head that offers GPUs is a fault of its own (head-offers-no-gpu): no rank would train there.
+    """
     alive = sorted(
         (node for node in nodes if node["Alive"]), key=lambda node: (node["NodeManagerAddress"], node["NodeID"])
     )
-    found = [
+    workers = [node for node in alive if _HEAD not in node["Resources"]]
+    return [
         Seat(node["NodeID"], node["NodeManagerAddress"], gpu=bool(gpus))
-        for node in alive
+        for node in workers or alive
         for gpus in [int(node["Resources"].get("GPU", 0))]
         for _ in range(gpus or 1)
-        if gpus or _HEAD not in node["Resources"]
     ]
-    return found or [Seat(node["NodeID"], node["NodeManagerAddress"], gpu=False) for node in alive]
 
 
 def place(wanted: list[Seat], seconds: float) -> PlacementGroup:

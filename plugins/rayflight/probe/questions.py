@@ -27,7 +27,7 @@ _STEP_SECONDS = 30.0
 _AFTER_SECONDS = 15.0
 _CLOCK_SECONDS = 2.0
 _CLOCK_ROUNDS = 3  # the quickest answer has the smallest error
-_NO_ANSWER = "did not answer within"
+_NO_ANSWER, _SKIPPED = "did not answer within", "skipped"  # also in verification/probed.py
 _ANSWERS = [
     "rank",
     "pod",
@@ -57,6 +57,7 @@ _ANSWERS = [
     "collective",
     "object_store",
     "storage",
+    "failed",
     "error",
 ]
 
@@ -193,7 +194,7 @@ class Questions:
 
     def _collective(self) -> None:
         if self._silent or any(rank["python"] is None for rank in self.ranks):
-            return self._fault_all("collective: skipped, since not every rank answered")
+            return self._fault_all("collective", f"{_SKIPPED}, since not every rank answered")
         if any(rank["torch"] is None for rank in self.ranks):
             parts = [actor.part.remote() for actor in self._actors]
             return self._keep("collective", self._ask("add", self._step, lambda _: tuple(parts)))
@@ -204,7 +205,7 @@ class Questions:
             members = [number for number, rank in enumerate(self.ranks) if bool(rank["cuda"]) is cuda]
             (address, error), *_ = self._results([self._actors[members[0]].meeting_point.remote()], self._step)
             if error:
-                return self._fault_all(f"collective: rank {members[0]} has no address to meet at: {error}")
+                return self._fault_all("collective", f"rank {members[0]} has no address to meet at: {error}")
             for position, number in enumerate(members):
                 given[number] = (address, len(members), position, "nccl" if cuda else "gloo", seconds)
         return self._keep("collective", self._ask("all_reduce", seconds + 2, given.__getitem__))
@@ -220,13 +221,13 @@ class Questions:
             answers: list[Any] = [None] * len(self._actors)
             for number, (answer, error) in zip(asked, self._results(refs, seconds), strict=True):
                 answers[number] = answer
-                if error:
-                    self._fault(self.ranks[number], f"{question}: {error}")
                 if error and error.startswith(_NO_ANSWER):
                     self._silent.add(number)
-                    self._fault(self.ranks[number], _place(self.ranks[number]))
+                    self._fault(self.ranks[number], question, f"{error}; {_place(self.ranks[number])}")
+                elif error:
+                    self._fault(self.ranks[number], question, error)
             for number in set(range(len(self._actors))) - set(asked) - self._silent:
-                self._fault(self.ranks[number], f"{question}: skipped, since another rank gave no answer")
+                self._fault(self.ranks[number], question, f"{_SKIPPED}, since another rank gave no answer")
             return answers
 
     def _results(self, refs: list[Any], seconds: float) -> list[tuple[Any, str | None]]:
@@ -238,13 +239,15 @@ class Questions:
         for rank, answer in zip(self.ranks, answers, strict=True):
             rank[name] = answer
 
-    def _fault_all(self, text: str) -> None:
+    def _fault_all(self, question: str, text: str) -> None:
         for rank in self.ranks:
-            self._fault(rank, text)
+            self._fault(rank, question, text)
 
     @staticmethod
-    def _fault(rank: dict[str, Any], text: str) -> None:
-        rank["error"] = f"{rank['error']}; {text}" if rank["error"] else text
+    def _fault(rank: dict[str, Any], question: str, text: str) -> None:
+        """Once by question for the rows, and once in a line for people."""
+        rank["failed"] = {**(rank["failed"] or {}), question: text}
+        rank["error"] = f"{rank['error']}; {question}: {text}" if rank["error"] else f"{question}: {text}"
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()

@@ -57,12 +57,20 @@ class ReadFile(Protocol):
 
 
 class RayJobsClient:
-    """Implements ``backends.base.RayJobs``. ``read_file`` reads logs by byte range where the backend can."""
+    """Implements ``backends.base.RayJobs``. ``read_file`` reads logs by byte range where the backend can.
+
+    ``bare`` is the same way without a token; a transport that has none to bring is its own.
+    """
 
     def __init__(
-        self, transport: Transport, read_file: ReadFile | None = None, *, read_timeout: float = READ_TIMEOUT
+        self,
+        transport: Transport,
+        read_file: ReadFile | None = None,
+        *,
+        read_timeout: float = READ_TIMEOUT,
+        bare: Transport | None = None,
     ) -> None:
-        self._transport = transport
+        self._transport, self._bare = transport, bare or transport
         self._read_file = read_file
         self._read_timeout = read_timeout
 
@@ -109,6 +117,10 @@ class RayJobsClient:
         """All submissions of this session, oldest first."""
         data = await self._json("/api/jobs/", "Cannot list the submissions")
         return facts.jobs(data)
+
+    async def status_without_token(self) -> int:
+        """Whether Ray itself asks for the token: the list of jobs, on the same way, as a stranger."""
+        return (await self._bare.request("GET", "/api/jobs/", timeout=self._read_timeout)).status
 
     async def submit(self, submission: Submission) -> None:
         """POST once. A lost answer is ApiUnreachable: ask ``get`` whether it arrived before you post again."""

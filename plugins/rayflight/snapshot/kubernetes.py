@@ -197,7 +197,8 @@ def _container(spec: Raw, status: Raw, *, init: bool) -> Container:
         last=_termination((status.get("lastState") or {}).get("terminated")),
         requests=_resources(spec, "requests"),
         limits=_resources(spec, "limits"),
-        unhealthy_devices=_unhealthy_devices(status),
+        unhealthy_devices=_devices(status, "Unhealthy"),
+        healthy_devices=_devices(status, "Healthy"),
     )
 
 
@@ -212,13 +213,13 @@ def _termination(raw: Raw | None) -> Termination | None:
     )
 
 
-def _unhealthy_devices(status: Raw) -> tuple[str, ...]:
-    """Devices that the kubelet calls unhealthy (KEP-4680: ``allocatedResourcesStatus``, where the feature is on)."""
+def _devices(status: Raw, health: str) -> tuple[str, ...]:
+    """Devices of that health as the kubelet says (KEP-4680: ``allocatedResourcesStatus``, where the feature is on)."""
     return tuple(
         device.get("resourceID") or ""
         for resource in status.get("allocatedResourcesStatus") or ()
         for device in resource.get("resources") or ()
-        if device.get("health") == "Unhealthy"
+        if device.get("health") == health
     )
 
 

@@ -71,6 +71,7 @@ class Container:
     requests: Strings = field(default_factory=dict)
     limits: Strings = field(default_factory=dict)
     unhealthy_devices: tuple[str, ...] = ()
+    healthy_devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +321,8 @@ class PlacementGroup:
 class Ray:
     """The Ray side. Absent from a Snapshot (None) when the dashboard did not answer; the gap says why.
 
-    What of it could not be read is empty here and named in ``gaps``.
+    What of it could not be read is empty here and named in ``gaps``. ``without_token`` is the HTTP status that a
+    request for the jobs got without a token; None where nobody asked that.
     """
 
     session: str
@@ -332,6 +334,7 @@ class Ray:
     pending_demands: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
     usage: tuple[str, ...] = ()
+    without_token: int | None = None
 
     def alive(self) -> tuple[RayNode, ...]:
         """Nodes that Ray calls ALIVE."""

@@ -1,4 +1,4 @@
-"""What a shape asks of its GPUs beyond being there: floors, and how strict the verification is. Data only."""
+"""What a shape asks of its GPUs beyond being there: floors, how strict it is, what a failure leads to. Data only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import Field
 
 from rayflight.specs.strict import Strict
 
+OnFail = Literal["fail", "warn", "replace"]
 Floor = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -19,3 +20,6 @@ class VerificationPolicy(Strict):
     min_allreduce_gbps: Floor | None = None  # gigabytes per second on the bus, of the slowest rank
     straggler: Literal["warn", "fail"] = "warn"  # a GPU far below the others of this cluster
     strict: bool = False  # what could not be checked fails
+    on_fail: OnFail = "fail"  # warn: say it and go on; replace: other worker pods in place of those that failed
+    replacements: Annotated[int, Field(ge=0, le=64)] = 2  # worker pods of one cluster that may be replaced
+    watch: bool = True  # look on at Ray's counts and the devices' health while a training runs

@@ -13,11 +13,21 @@ from rayflight.states import Verdict
 from rayflight.verification.gpu_resources import level3
 from rayflight.verification.job_submission import level4
 from rayflight.verification.kubernetes_objects import level1
-from rayflight.verification.outcome import blocking, diagnosis_from_checks
+from rayflight.verification.outcome import bad_nodes, blocking, diagnosis_from_checks, failing_pods
 from rayflight.verification.probed import Probed
 from rayflight.verification.ray_state import level2
 
-__all__ = ["blocking", "diagnosis_from_checks", "level1", "level2", "level3", "level4", "verify_all"]
+__all__ = [
+    "bad_nodes",
+    "blocking",
+    "diagnosis_from_checks",
+    "failing_pods",
+    "level1",
+    "level2",
+    "level3",
+    "level4",
+    "verify_all",
+]
 
 
 def verify_all(

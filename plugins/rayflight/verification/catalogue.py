@@ -59,10 +59,12 @@ KUBERNETES = (
     ),
     Meaning(
         "same-image", 1,
-        "One image name is one image ID in all pods.",
-        "A tag that was moved gives two versions of the code in one training.",
-        "The image ID that each container runs, as the kubelet reports it.",
-        "Name the image by its digest, or remove the stale one from the node.",
+        "Pods that were asked to run one image run one image ID.",
+        "A tag that was moved, or an image that somebody changed in a pod, gives two versions of the code in one "
+        "training.",
+        "The image ID that each container runs, as the kubelet reports it, compared over all pods for which the shape "
+        "names the same image.",
+        "Name the image by its digest; see who changed the pod, or remove the stale image from the node.",
     ),
     Meaning(
         "head-service-ports", 1,
@@ -109,16 +111,39 @@ RAY = (
         "The resources of the head's Ray node.",
         'Set num-gpus: "0" for the head: without it Ray claims every GPU that the container happens to see.',
     ),
+    Meaning(
+        "token-required", 2,
+        "Where the shape asks for token mode, a request without the token is refused.",
+        "Whoever reaches an open dashboard can run code on every GPU of the cluster, with the pods' credentials.",
+        "The list of jobs is asked for once more without the token, on the way by which all requests go; whether the "
+        "token is KubeRay's (authOptions) or comes by Ray's environment makes no difference.",
+        "See RAY_AUTH_MODE in the head's environment: an image or an overriding variable may switch it off.",
+    ),
 )  # fmt: skip
 
 GPUS = (
     Meaning(
         "gpu-count", 3,
-        "Pod limit, Ray resource and devices that the container sees are the same number, and the node can give it.",
+        "Pod limit, Ray resource and devices that the container sees are the same number.",
         "num-gpus is a claim: Ray believes it without looking.",
-        "Limits from the pod, resources from Ray, devices from NVML (or nvidia-smi) inside the container, allocatable "
-        "from the node.",
+        "Limits from the pod, resources from Ray, devices from NVML (or nvidia-smi) inside the container.",
         "Device plugin or container runtime gave other devices than the limit: look at the plugin on that node.",
+    ),
+    Meaning(
+        "gpu-allocatable", 3,
+        "What each Kubernetes node has allocatable covers the limits of our pods there.",
+        "A device plugin that is gone takes no GPU from a pod that runs; a pod that restarts finds none.",
+        "Allocatable of the node against the sum of the limits of the cluster's pods on it. Needs the right to see "
+        "nodes.",
+        "Look at the device plugin of that node, and at devices that it calls unhealthy.",
+    ),
+    Meaning(
+        "gpu-healthy", 3,
+        "The kubelet calls each device of the pod healthy.",
+        "A device that falls ill stays with the pod that holds it: only new pods are kept from it.",
+        "allocatedResourcesStatus of the pod's containers, which Kubernetes 1.36 and later fill in (earlier ones where "
+        "the feature ResourceHealthStatus is on); not checked elsewhere.",
+        "Cordon the node and have the device checked; `on_fail: replace` gets a pod with another device.",
     ),
     Meaning(
         "gpu-real", 3,
@@ -204,9 +229,11 @@ GPUS = (
     ),
     Meaning(
         "shared-memory", 3,
-        "The shared memory mount holds Ray's object store, and the store is below the container's memory limit.",
-        "Pages of /dev/shm count against the limit: a store as large as the limit ends in an OOM kill.",
-        "Size of the mount and of the cgroup's limit inside the container, size of the store from Ray.",
+        "The shared memory mount holds Ray's object store; shared memory as asked for, and the store with the stated "
+        "heap, are below the container's memory limit.",
+        "Pages of /dev/shm count against the limit: what is as large as the limit ends in an OOM kill.",
+        "Size of the mount and of the cgroup's limit inside the container, size of the store from Ray, `shm_size` and "
+        "`memory` of `ray_start_params` from the shape (the kubelet cuts a mount that is larger than the limit).",
         "Set shm_size, or a smaller object-store-memory, or more memory.",
     ),
 )  # fmt: skip

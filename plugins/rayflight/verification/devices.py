@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rayflight.findings import Check
 from rayflight.snapshot import capacity
@@ -212,8 +213,9 @@ def _product(spec: ClusterSpec, group: WorkerGroup, snapshot: Snapshot, probed: 
     if not names:
         return row.unknown("no rank listed a device")
     # GPU Feature Discovery writes blanks as dashes, and adds -SHARED or -MIG-... to what is cut or shared.
-    wrong = [f"{name} in {rank_named(rank)}" for rank, name in names if not asked.startswith(name.replace(" ", "-"))]
-    return row.judged(not wrong, "; ".join(wrong) or names[0][1])
+    wrong = [(rank, name) for rank, name in names if not asked.startswith(name.replace(" ", "-"))]
+    row = replace(row, facts=facts_of(wrong[0][0])) if wrong else row
+    return row.judged(not wrong, "; ".join(f"{name} in {rank_named(rank)}" for rank, name in wrong) or names[0][1])
 
 
 def _fits(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from rayflight.findings import Check
 from rayflight.snapshot import capacity
-from rayflight.snapshot.model import Pod, RayNode, Snapshot, quantity
+from rayflight.snapshot.model import Pod, RayNode, Snapshot
 from rayflight.snapshot.readiness import map_pods
 from rayflight.specs import ClusterSpec
+from rayflight.specs.units import in_bytes
 from rayflight.verification.devices import device_rows
+from rayflight.verification.kubelet import kubelet_rows
 from rayflight.verification.probed import Answers, Probed, devices_of, rank_named, uuids_of
 from rayflight.verification.rows import Row, counted, gib, pod_named
 
@@ -30,6 +32,7 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> Iterator[Che
     seen = {pod.name: probed.of_pod(pod.name, _node_id(mapped.get(pod.name, ()))) for pod in snapshot.workers()}
     for pod in snapshot.workers():
         yield _count(spec, pod, mapped.get(pod.name, ()), seen[pod.name], snapshot)
+    yield from kubelet_rows(snapshot)
     for pod in snapshot.workers():
         yield _real(spec, pod, seen[pod.name])
         yield _assigned_once(pod, seen[pod.name])
@@ -40,7 +43,7 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot, probed: Probed) -> Iterator[Che
     yield _unique(spec, snapshot, seen)
     yield from device_rows(spec, snapshot, probed)
     for pod in snapshot.workers():
-        yield _shared_memory(pod, mapped.get(pod.name, ()), seen[pod.name])
+        yield _shared_memory(spec, pod, mapped.get(pod.name, ()), seen[pod.name])
 
 
 def _node_id(nodes: Sequence[RayNode]) -> str:
@@ -50,7 +53,7 @@ def _node_id(nodes: Sequence[RayNode]) -> str:
 def _count(
     spec: ClusterSpec, pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers], snapshot: Snapshot
 ) -> Check:
-    """Pod limit = Ray node resource = devices in the container, of what the Kubernetes node has allocatable."""
+    """Pod limit = Ray node resource = devices in the container."""
     resource = capacity.gpu_resource(capacity.limits(pod))
     limit = capacity.gpus(capacity.limits(pod))
     row = Row(
@@ -71,15 +74,8 @@ def _count(
         return row.unknown(_silence(ranks))
     in_ray = nodes[0].resources.get("GPU", 0.0)
     devices = len(uuids_of(ranks[0]))
-    allocatable = next(
-        (quantity(node.allocatable.get(resource, "0")) for node in snapshot.nodes if node.name == pod.node), None
-    )
-    text = (
-        f"pod limit {limit:g}, Ray {in_ray:g}, container {devices}, "
-        f"node allocatable {'not readable' if allocatable is None else f'{allocatable:g}'}"
-    )
-    right = limit == in_ray == devices and (allocatable is None or allocatable >= limit)
-    return row.judged(right, text, evidence=str(ranks[0].get("devices_error") or ""))
+    text = f"pod limit {limit:g}, Ray {in_ray:g}, container {devices}"
+    return row.judged(limit == in_ray == devices, text, evidence=str(ranks[0].get("devices_error") or ""))
 
 
 def _only_names(spec: ClusterSpec, snapshot: Snapshot) -> bool:
@@ -164,34 +160,47 @@ def _alike(spec: ClusterSpec, group: str, ranks: Sequence[Answers], snapshot: Sn
 
 def _unique(spec: ClusterSpec, snapshot: Snapshot, seen: dict[str, tuple[Answers, ...]]) -> Check:
     """A container that sees all of its node's devices, or two pods on one device, shows here."""
+    holders: dict[str, list[str]] = {}
+    for pod, ranks in seen.items():
+        for uuid in uuids_of(ranks[0]) if ranks else ():
+            holders.setdefault(uuid, []).append(pod)
+    nodes = {pod.name: pod.node for pod in snapshot.workers()}
+    shared = next(((uuid, pods[-1]) for uuid, pods in holders.items() if len(pods) > 1), None)
     row = Row(
         id="gpu-uuids-unique",
         level=3,
         subject=f"GPUs of {snapshot.name}",
         expected="every device in one pod only",
         next_step="the container runtime shows devices that the pod was not given (NVIDIA_VISIBLE_DEVICES=all)",
+        facts={"gpu": shared[0], "pod": shared[1], "node": nodes[shared[1]]} if shared else {},
     )
-    holders: dict[str, list[str]] = {}
-    for pod, ranks in seen.items():
-        for uuid in uuids_of(ranks[0]) if ranks else ():
-            holders.setdefault(uuid, []).append(pod)
     if not any(capacity.gpus(capacity.limits(pod)) for pod in snapshot.workers()):
         return row.not_applicable("no pod asks for a GPU")
     if _only_names(spec, snapshot):
         return row.not_applicable("SIMULATED: no devices")
     if not holders:
         return row.unknown("no rank listed a device")
-    twice = [f"{uuid} in {' and '.join(pods)}" for uuid, pods in holders.items() if len(pods) > 1]
+    twice = [
+        f"{uuid} in {' and '.join(f'{pod} on node {nodes[pod]}' for pod in pods)}"
+        for uuid, pods in holders.items()
+        if len(pods) > 1
+    ]
     return row.judged(not twice, "; ".join(twice) or f"{len(holders)} devices, each in one pod")
 
 
-def _shared_memory(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers]) -> Check:
-    """Ray's object store lives in /dev/shm, and its pages count against the container's memory limit."""
+def _shared_memory(spec: ClusterSpec, pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers]) -> Check:
+    """Ray's object store lives in /dev/shm, and its pages count against the container's memory limit.
+
+    The kubelet cuts a mount to the limit: a shape that asks for more shared memory than that shows in the shape only.
+    """
+    group = next((item for item in spec.groups if item.name == pod.group), None)
+    asked = in_bytes(group.shm_size) if group and group.shm_size else None
+    heap = float(group.ray_start_params.get("memory", 0)) if group else 0.0
     row = Row(
         id="shared-memory",
         level=3,
         subject=pod_named(pod),
-        expected="room for Ray's object store in /dev/shm, and for more below the memory limit",
+        expected="room for Ray's object store in /dev/shm; shared memory, store and stated heap below the memory limit",
         next_step="set shm_size, or a smaller object-store-memory, or more memory",
         facts={"pod": pod.name, "node": pod.node},
     )
@@ -200,9 +209,11 @@ def _shared_memory(pod: Pod, nodes: Sequence[RayNode], ranks: Sequence[Answers])
     shm, limit = float(ranks[0]["shm_bytes"]), ranks[0].get("memory_limit_bytes")
     store = nodes[0].resources.get("object_store_memory") if len(nodes) == 1 else None
     text = (
-        f"shared memory {gib(shm)}, object store {gib(store) if store else 'unknown'}, "
+        f"shared memory {gib(shm)}{f' (asked for: {gib(asked)})' if asked else ''}, "
+        f"object store {gib(store) if store else 'unknown'}{f', stated heap {gib(heap)}' if heap else ''}, "
         f"memory limit {gib(float(limit)) if limit else 'none'}"
     )
     if store is None:
         return row.unknown(f"Ray does not say the size of its object store ({text})")
-    return row.judged(shm >= store and (not limit or store < float(limit)), text)
+    below = not limit or (store + heap < float(limit) and (asked or 0) < float(limit))
+    return row.judged(shm >= store and below, text)

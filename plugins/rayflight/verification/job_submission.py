@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rayflight.findings import Check
 from rayflight.specs import ClusterSpec
 from rayflight.verification.devices import simulated
-from rayflight.verification.probed import Answers, Probed, facts_of, gpu_of, number, rank_named
+from rayflight.verification.probed import (
+    NO_ANSWER,
+    Answers,
+    Probed,
+    facts_of,
+    gpu_of,
+    not_asked,
+    number,
+    rank_named,
+    silent,
+)
 from rayflight.verification.rows import Row, counted
 from rayflight.verification.speeds import speed_rows
 from rayflight.verification.surroundings import left_row, surrounding_rows
+
+_REDUCING = ("add", "all_reduce", "collective")
+# Questions of the probe that have a row of their own here.
+_JUDGED = frozenset({"put", "get", "write", "read_all", "copy", "compute", *_REDUCING})
 
 
 def level4(spec: ClusterSpec, probed: Probed | None, probe_log: str = "") -> tuple[Check, ...]:
@@ -54,16 +69,25 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
         return row.failed(
             probed.problem or probed.placement_error, evidence=probe_log[-1000:] if probed.problem else ""
         )
-    silent = [rank_named(rank) for rank in probed.ranks if rank.get("python") is None]
-    errors = "; ".join(f"{_placed(rank)}: {rank['error']}" for rank in probed.ranks if rank.get("error"))
+    mute = [rank for rank in probed.ranks if silent(rank)]
+    broken = [rank for rank in probed.ranks if _unanswered(rank)]
+    errors = "; ".join(f"{_placed(rank)}: {_unanswered(rank)}" for rank in broken)
     text = f"{counted(len(probed.ranks), 'rank')} in {probed.total_seconds:.1f} s"
-    text += f", silent: {', '.join(silent)}" if silent else ""
+    text += f", silent: {', '.join(map(rank_named, mute))}" if mute else ""
     numbers = Counter(rank.get("rank") for rank in probed.ranks)
     twice = sorted(f"{given}" for given, count in numbers.items() if count > 1)
     text += f", more than one rank with the number {', '.join(twice)}" if twice else ""
-    # An autoscaled cluster may have grown since: more ranks than asked for are no fault.
-    enough = len(probed.ranks) >= want if spec.autoscaler else len(probed.ranks) == want
-    return row.judged(enough and not silent and not errors and not twice, text, evidence=errors)
+    # More ranks than asked for: an autoscaled cluster has grown, or Ray offers GPUs that are none (gpu-count).
+    right = len(probed.ranks) >= want and not mute and not errors and not twice
+    blamed = facts_of((mute or broken)[0]) if mute or broken else {}
+    return replace(row, facts=blamed).judged(right, text, evidence=errors)
+
+
+def _unanswered(rank: Answers) -> str:
+    """What the probe could not ask. A question with a row of its own is judged there, unless it was left hanging."""
+    failed = (rank.get("failed") or {}).items()
+    counted_here = [(name, text) for name, text in failed if name not in _JUDGED or str(text).startswith(NO_ANSWER)]
+    return "; ".join(f"{name}: {text}" if name else str(text) for name, text in counted_here)
 
 
 def _placed(rank: Answers) -> str:
@@ -110,7 +134,8 @@ def _compute(spec: ClusterSpec, rank: Answers) -> Check:
     )
     found = rank.get("compute")
     if found is None:
-        return row.failed("no answer", evidence=str(rank.get("error") or ""))
+        why = str(rank.get("error") or "")
+        return row.unknown(why) if not_asked(rank, "compute") else row.failed("no answer", evidence=why)
     device = str(found.get("device") or "unknown")
     wrong = _wrong_numbers(found)
     formats = {name: it for name, it in (found.get("formats") or {}).items() if it}
@@ -146,17 +171,26 @@ def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
     answers = [(rank, rank.get("collective")) for rank in ranks]
     # Where CPU groups stand beside GPU groups, the probe reduces over each kind of rank by itself.
     sizes = Counter(bool(rank.get("cuda")) for rank in ranks)
+    unseen = [rank for rank, found in answers if found is None and not_asked(rank, *_REDUCING)]
+    bad = [
+        (rank, found)
+        for rank, found in answers
+        if rank not in unseen
+        and (found is None or not found.get("ok") or found.get("world_size") != sizes[bool(rank.get("cuda"))])
+    ]
     wrong = [
         f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'wrong sum'}"
-        for rank, found in answers
-        if found is None or not found.get("ok") or found.get("world_size") != sizes[bool(rank.get("cuda"))]
+        for rank, found in bad
     ]
+    row = replace(row, facts=facts_of(bad[0][0])) if len(bad) == 1 and len(answers) > 1 else row
     backends = sorted({str(found.get("backend")) for _, found in answers if found})
     on_gpus = {found.get("backend") for rank, found in answers if found and rank.get("gpu_ids")}
     figures = [number(found.get("bandwidth_gbps")) for _, found in answers if found]
     speeds = [figure for figure in figures if figure is not None]
     speed = f", slowest rank {min(speeds):g} GB/s" if speeds else ""
     text = f"{', '.join(backends) or 'no backend'}{speed}" + (f"; {'; '.join(wrong)}" if wrong else "")
+    if unseen and not wrong:
+        return row.unknown(f"{', '.join(map(rank_named, unseen))}: {unseen[0].get('error') or 'no answer'}")
     return row.judged(bool(ranks) and not wrong and (not real or on_gpus == {"nccl"}), text)
 
 
@@ -170,12 +204,17 @@ def _object_store(ranks: Sequence[Answers]) -> Check:
         next_step="look at the network between the worker pods (object manager ports)",
     )
     wrong = []
+    unseen = [rank for rank in ranks if rank.get("object_store") is None and not_asked(rank, "put", "get")]
     for rank in ranks:
         found = rank.get("object_store")
+        if rank in unseen:
+            continue
         if found is None or not found.get("put_get_ok"):
             wrong.append(f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'other bytes'}")
         elif len(nodes) > 1 and found.get("from_node") == rank.get("ray_node_id"):
             wrong.append(f"{rank_named(rank)}: read its own node only")
+    if unseen and not wrong:
+        return row.unknown(f"{', '.join(map(rank_named, unseen))}: {unseen[0].get('error') or 'no answer'}")
     return row.judged(bool(ranks) and not wrong, "; ".join(wrong) or f"{counted(len(nodes), 'node')}, all right")
 
 
@@ -190,16 +229,27 @@ def _storage(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
     if spec.storage is None:
         return row.not_applicable("the spec names no storage")
     paths = sorted({str(rank["storage"].get("path")) for rank in ranks if rank.get("storage")})
-    wrong = [
-        f"{rank_named(rank)}: {_storage_fault(rank)}"
+    bad = [
+        rank
         for rank in ranks
         if not (rank.get("storage") and rank["storage"].get("wrote") and rank["storage"].get("read_all"))
     ]
-    return row.judged(bool(ranks) and not wrong, "; ".join(wrong) or ", ".join(paths))
+    unseen = [rank for rank in bad if silent(rank) and not {"write", "read_all"} & (rank.get("failed") or {}).keys()]
+    # Who could not write is the cause; that the others miss its file follows.
+    bad = sorted(
+        (rank for rank in bad if rank not in unseen), key=lambda it: bool((it.get("storage") or {}).get("wrote"))
+    )
+    if unseen and not any(not (rank.get("storage") or {}).get("wrote") for rank in bad):
+        return row.unknown(f"{', '.join(map(rank_named, unseen))}: {unseen[0].get('error') or 'no answer'}")
+    text = "; ".join(f"{rank_named(rank)}: {_storage_fault(rank)}" for rank in bad) or ", ".join(paths)
+    return replace(row, facts=facts_of(bad[0]) if bad else {}).judged(bool(ranks) and not bad, text)
 
 
 def _storage_fault(rank: Answers) -> str:
     found = rank.get("storage")
     if not found:
         return str(rank.get("error") or "no answer")
-    return "could not write" if not found.get("wrote") else "does not see what the others wrote"
+    failed = rank.get("failed") or {}
+    if not found.get("wrote"):
+        return "could not write" + (f": {failed['write']}" if failed.get("write") else "")
+    return "does not see what the others wrote"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rayflight.findings import Check
 from rayflight.snapshot import capacity
@@ -34,7 +34,7 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot) -> Iterator[Check]:
     for group in spec.groups:
         yield _nodes_match(group, snapshot)
         yield _spread(group, snapshot)
-    yield from _images(snapshot)
+    yield from _images(spec, snapshot)
     yield _ports(snapshot)
 
 
@@ -134,30 +134,32 @@ def _workers_ready(group: WorkerGroup, snapshot: Snapshot) -> Check:
 
 def _nodes_match(group: WorkerGroup, snapshot: Snapshot) -> Check:
     pods = [pod for pod in snapshot.workers(group.name) if pod.node]
+    nodes = {node.name: node for node in snapshot.nodes}
+    wrong = [
+        (pod, f"pod {pod.name}: node {pod.node} {refusal.text}")
+        for pod in pods
+        if pod.node in nodes
+        for refusal in capacity.refusals(pod, nodes[pod.node])
+        if refusal.obstacle in (Obstacle.SELECTOR, Obstacle.TAINT)
+    ]
     row = Row(
         id="nodes-match",
         level=1,
         subject=f"nodes of group {group.name}",
         expected="labels match the selector, taints are tolerated",
         next_step="see who changed the node's labels or taints",
+        facts={"pod": wrong[0][0].name, "node": wrong[0][0].node} if wrong else {},
     )
     gap = snapshot.gap("nodes") or snapshot.gap("pods")
     if gap:
         return row.gap(gap)
-    nodes = {node.name: node for node in snapshot.nodes}
-    wrong = [
-        f"node {pod.node} {refusal.text}"
-        for pod in pods
-        if pod.node in nodes
-        for refusal in capacity.refusals(pod, nodes[pod.node])
-        if refusal.obstacle in (Obstacle.SELECTOR, Obstacle.TAINT)
-    ]
     unseen = sorted({pod.node for pod in pods} - nodes.keys())
     if unseen:
         return row.unknown(f"node {', '.join(unseen)} is not in the list of nodes")
     if not pods:
         return row.unknown("no pod of this group has a node")
-    return row.judged(not wrong, "; ".join(dict.fromkeys(wrong)) or ", ".join(sorted({pod.node for pod in pods})))
+    text = "; ".join(text for _, text in wrong) or ", ".join(sorted({pod.node for pod in pods}))
+    return row.judged(not wrong, text)
 
 
 def _spread(group: WorkerGroup, snapshot: Snapshot) -> Check:
@@ -183,24 +185,38 @@ def _spread(group: WorkerGroup, snapshot: Snapshot) -> Check:
     return row.judged(bool(counts) and max(counts) - min(counts) <= 1, observed)
 
 
-def _images(snapshot: Snapshot) -> Iterator[Check]:
-    """One image name may mean two images when a tag was moved: every pod must run the same one."""
-    found: dict[str, dict[str, list[str]]] = {}
+def _images(spec: ClusterSpec, snapshot: Snapshot) -> Iterator[Check]:
+    """Pods that were asked to run one image must run one: its tag may have moved, or somebody changed a pod's image.
+
+    Compared by what was asked for: a registry that a webhook puts in front of all names is no difference.
+    """
+    asked = {group.name: spec.image_of(group) for group in spec.groups}
+    found: dict[str, dict[str, list[tuple[Pod, Container]]]] = {}
     for pod, container in _ray_containers(snapshot):
-        found.setdefault(container.image, {}).setdefault(container.image_id, []).append(pod.name)
+        wanted = spec.image_of(spec.head) if pod.role == "head" else asked.get(pod.group)
+        found.setdefault(wanted or container.image, {}).setdefault(container.image_id, []).append((pod, container))
     for image, ids in found.items():
+        fewest = min(ids.values(), key=len)[0][0]
         row = Row(
             id="same-image",
             level=1,
             subject=f"image {image}",
             expected="one image ID in all pods",
-            next_step="name the image by its digest, or remove the stale one from the node",
+            next_step="name the image by its digest; see who changed the pod, or remove the stale one from the node",
+            facts={"pod": fewest.name, "node": fewest.node} if len(ids) > 1 else {},
         )
         if "" in ids:
-            yield row.unknown(f"pod {ids[''][0]} shows no image ID yet")
+            yield row.unknown(f"pod {ids[''][0][0].name} shows no image ID yet")
+        elif len(ids) == 1:
+            yield row.passed(next(iter(ids)))
         else:
-            text = "; ".join(f"{image_id or '?'}: {', '.join(pods)}" for image_id, pods in ids.items())
-            yield row.judged(len(ids) == 1, next(iter(ids)) if len(ids) == 1 else text)
+            yield row.failed("; ".join(f"{image_id}: {_running(held, image)}" for image_id, held in ids.items()))
+
+
+def _running(held: Sequence[tuple[Pod, Container]], asked: str) -> str:
+    return ", ".join(
+        f"{pod_named(pod)}{f' ({container.image})' if container.image != asked else ''}" for pod, container in held
+    )
 
 
 def _ray_containers(snapshot: Snapshot) -> Iterator[tuple[Pod, Container]]:

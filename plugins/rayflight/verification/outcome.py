@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rayflight.findings import Check, Decision, Diagnosis, Evidence, Finding, Layer
 from rayflight.states import Verdict
@@ -23,6 +23,7 @@ DECIDED: Mapping[str, Decision] = {
     "storage-shared": Decision.FAIL,
     "gpu-product": Decision.FAIL,
     "cuda-fits": Decision.FAIL,
+    "token-required": Decision.FAIL,
     "versions-alike": Decision.FAIL,
 }
 _ELSEWHERE = Decision.RETRY_ELSEWHERE
@@ -31,8 +32,8 @@ _ELSEWHERE = Decision.RETRY_ELSEWHERE
 # The rest may stay unknown where a permission is missing (nodes, services), and is said.
 MUST_BE_SEEN = (
     "cluster-stored-as-asked", "head-pod-ready", "worker-pods-ready", "ray-runtime-started", "gcs-healthy",
-    "ray-nodes-alive", "pod-mapped-to-ray-node", "head-offers-no-gpu", "gpu-count", "gpu-real", "gpu-uuids-unique",
-    "gpu-assigned-once",
+    "ray-nodes-alive", "pod-mapped-to-ray-node", "head-offers-no-gpu", "token-required", "gpu-count", "gpu-real",
+    "gpu-uuids-unique", "gpu-assigned-once",
 )  # fmt: skip
 
 
@@ -53,6 +54,20 @@ def blocking(checks: Iterable[Check]) -> tuple[Check, ...]:
         for check in checks
         if check.verdict == Verdict.FAILED or (check.verdict == Verdict.UNKNOWN and must_be_seen(check.id))
     )
+
+
+def failing_pods(checks: Iterable[Check], workers: Collection[str]) -> tuple[str, ...]:
+    """Worker pods in whose place another one may pass. None where something failed that no other pod can mend."""
+    blocked = blocking(checks)
+    if any(check.verdict == Verdict.FAILED and decision_of(check.id) is not _ELSEWHERE for check in blocked):
+        return ()
+    return tuple(dict.fromkeys(str(it.facts["pod"]) for it in blocked if it.facts.get("pod") in workers))
+
+
+def bad_nodes(checks: Iterable[Check]) -> tuple[str, ...]:
+    """Kubernetes nodes that rows blame which ask for another place."""
+    blamed = (it for it in checks if it.verdict == Verdict.FAILED and decision_of(it.id) is _ELSEWHERE)
+    return tuple(dict.fromkeys(str(it.facts["node"]) for it in blamed if it.facts.get("node")))
 
 
 def diagnosis_from_checks(checks: Iterable[Check]) -> Diagnosis:

@@ -50,6 +50,7 @@ RANK: Mapping[str, Any] = {
     | {"bandwidth_gbps": float, "from_previous_gbps": float},
     "object_store": {"put_get_ok": bool, "from_node": str},
     "storage": {"path": str, "wrote": bool, "read_all": bool},
+    "failed": {"*": str},
 }
 WHOLE: Mapping[str, Any] = {
     "placement": {"ok": bool, "error": str},

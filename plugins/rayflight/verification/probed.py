@@ -16,6 +16,9 @@ from rayflight.verification.probe_schema import RANK, SCHEMA, WHOLE, cut
 
 Answers = Mapping[str, Any]
 
+# How the probe begins what it says of a question without an answer (probe/questions.py).
+NO_ANSWER, SKIPPED = "did not answer within", "skipped"
+
 
 @dataclass(frozen=True, slots=True)
 class Probed:
@@ -68,9 +71,14 @@ class Probed:
 
 
 def _rank(rank: Answers) -> Answers:
-    """The rank's answers without those that are of another kind than the schema says."""
+    """The rank's answers without those that are of another kind than the schema says.
+
+    ``failed`` is every question that it could not answer, with why; a rank of an older probe has its ``error`` only.
+    """
     kept, strange = cut(rank, RANK)
-    return {**kept, "error": "; ".join([*([kept["error"]] if kept.get("error") else []), *strange]) or None}
+    error = "; ".join([*([kept["error"]] if kept.get("error") else []), *strange]) or None
+    failed = kept.get("failed") or ({"": kept["error"]} if kept.get("error") else {})
+    return {**kept, "error": error, "failed": {**failed, **({"schema": "; ".join(strange)} if strange else {})}}
 
 
 def _located(ranks: Iterable[Answers], snapshot: Snapshot) -> list[Answers]:
@@ -84,6 +92,19 @@ def _located(ranks: Iterable[Answers], snapshot: Snapshot) -> list[Answers]:
         pod = pods.get(name or "")
         found.append({**rank, "pod": pod.name, "node": pod.node} if pod else rank)
     return found
+
+
+def silent(rank: Answers) -> bool:
+    """It never said who it is, or left a question unanswered in time: it was asked nothing more."""
+    texts = (rank.get("failed") or {}).values()
+    return rank.get("python") is None or any(str(text).startswith(NO_ANSWER) for text in texts)
+
+
+def not_asked(rank: Answers, *questions: str) -> bool:
+    """Whether it had no chance to answer these: it was silent before, or the question was left out."""
+    failed = rank.get("failed") or {}
+    own = [str(failed[question]) for question in questions if failed.get(question)]
+    return all(text.startswith(SKIPPED) for text in own) if own else silent(rank)
 
 
 def number(value: object) -> float | None:

@@ -10,6 +10,7 @@ from rayflight.snapshot.readiness import map_pods
 from rayflight.specs import ClusterSpec
 from rayflight.verification.rows import Row, counted, pod_named
 
+_REFUSALS = (401, 403)
 _SILENT = Gap(source="ray", why="the dashboard did not answer")
 
 
@@ -27,6 +28,7 @@ def _rows(spec: ClusterSpec, snapshot: Snapshot) -> Iterator[Check]:
         if pod.deleting_since is None:
             yield _mapped(pod, mapped.get(pod.name, ()), snapshot)
     yield _head_offers_none(snapshot)
+    yield _token(spec, snapshot)
 
 
 def _runtime(spec: ClusterSpec, snapshot: Snapshot) -> Check:
@@ -94,12 +96,14 @@ def _mapped(pod: Pod, nodes: tuple[RayNode, ...], snapshot: Snapshot) -> Check:
 
 
 def _head_offers_none(snapshot: Snapshot) -> Check:
+    pod = snapshot.head
     row = Row(
         id="head-offers-no-gpu",
         level=2,
         subject="Ray node of the head",
         expected="0 GPUs",
         next_step='set num-gpus: "0" for the head: without it Ray claims every GPU that the container happens to see',
+        facts={"pod": pod.name, "node": pod.node} if pod else {},
     )
     gap = _unreadable(snapshot)
     head = _head_node(snapshot.ray)
@@ -107,6 +111,28 @@ def _head_offers_none(snapshot: Snapshot) -> Check:
         return row.gap(gap or Gap(source="ray.nodes", why="Ray lists no ALIVE head node"))
     offered = head.resources.get("GPU", 0.0)
     return row.judged(offered == 0, counted(offered, "GPU"))
+
+
+def _token(spec: ClusterSpec, snapshot: Snapshot) -> Check:
+    """Asked over the network, as a stranger would: what is stored says only what was wished for."""
+    pod, answer = snapshot.head, snapshot.ray.without_token if snapshot.ray else None
+    row = Row(
+        id="token-required",
+        level=2,
+        subject=f"dashboard of {snapshot.name}",
+        expected="a request without the token is refused",
+        next_step="see RAY_AUTH_MODE in the head's environment and its Ray version (token mode needs 2.52 or later)",
+        facts={"pod": pod.name, "node": pod.node} if pod else {},
+    )
+    if spec.auth != "token":
+        return row.not_applicable("the shape asks for no token")
+    if answer is None:
+        return row.gap(snapshot.gap("ray.without_token") or snapshot.gap("ray") or _SILENT)
+    if answer in _REFUSALS:
+        return row.passed(f"HTTP {answer}")
+    if 200 <= answer < 300:
+        return row.failed(f"HTTP {answer}: the list of jobs was given away: whoever reaches the dashboard can run code")
+    return row.unknown(f"HTTP {answer} is neither an answer nor a refusal")
 
 
 def _head_node(ray: Ray | None) -> RayNode | None:

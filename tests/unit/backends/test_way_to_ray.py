@@ -64,6 +64,19 @@ async def test_requests_at_once_all_bring_the_token(dashboard: Dashboard, kube: 
     assert answers == [("2.60.0", "s1")] * 5
 
 
+async def test_a_stranger_is_sent_the_same_way_without_the_token(dashboard: Dashboard, kube: FakeKube):
+    kube.script("GET", f"{NS}/secrets/c", TOKEN)
+    kube.script("GET", f"{SERVICE}/api/version", VERSION)
+    kube.script("GET", f"{SERVICE}/api/jobs/", b"[]")
+    missing = b"Unauthorized: Missing authentication token"
+    bare = Answer(status=401, body=missing, when=lambda seen: seen.path.startswith(SERVICE) and not brings_token(seen))
+    kube.faults += [bare] * 2
+    await dashboard.jobs.version()  # from here on the token is known
+    assert await dashboard.jobs.status_without_token() == 401
+    assert not brings_token(kube.requests[-1])
+    assert await dashboard.jobs.status_without_token() == 200  # an open dashboard gives the list away
+
+
 def brings_token(seen: Seen) -> bool:
     return "x-ray-authorization" in seen.headers
 

@@ -30,7 +30,12 @@ def test_a_dead_node_has_none() -> None:
     assert [seat.node_id for seat in seats([node("w1", gpus=1, alive=False), node("w2", gpus=1)])] == ["w2"]
 
 
-def test_a_head_that_offers_gpus_is_probed_too() -> None:
+def test_no_rank_sits_on_a_head_that_offers_gpus_beside_workers() -> None:
+    found = seats([node("head0", gpus=1, head=True), node("w1", gpus=1), node("w2")])
+    assert [seat.node_id for seat in found] == ["w1", "w2"]
+
+
+def test_a_head_with_gpus_that_stands_alone_is_probed() -> None:
     assert [seat.gpu for seat in seats([node("head0", gpus=2, head=True)])] == [True, True]
 
 

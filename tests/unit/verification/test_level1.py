@@ -74,7 +74,8 @@ def test_a_node_that_changed_under_the_pods_is_named(change, words):
     nodes = (*NODES[:2], replace(NODES[2], **change))
     (row,) = rows("nodes-match", replace(SEEN, nodes=nodes))
     assert row.verdict == "failed"
-    assert f"node gpu-2 {words}" in row.observed
+    assert f"pod flight-gpu-worker-2: node gpu-2 {words}" in row.observed
+    assert row.facts == {"pod": "flight-gpu-worker-2", "node": "gpu-2"}
 
 
 def test_nodes_that_cannot_be_read_are_unknown_but_do_not_block():
@@ -96,9 +97,22 @@ def test_one_image_name_with_two_image_ids_is_found():
     moved = with_container(worker(2), "ray-worker", image_id="sha256:2")
     (row,) = rows("same-image", replace(SEEN, pods=(head(), worker(1), moved)))
     assert row.verdict == "failed"
-    assert "sha256:2: flight-gpu-worker-2" in row.observed
+    assert "sha256:2: pod flight-gpu-worker-2 on node gpu-2" in row.observed
+    assert row.facts == {"pod": "flight-gpu-worker-2", "node": "gpu-2"}
     starting = with_container(worker(2), "ray-worker", image_id="")
     assert verdicts("same-image", replace(SEEN, pods=(head(), worker(1), starting))) == ["unknown"]
+
+
+def test_an_image_that_somebody_changed_in_one_pod_is_found_and_a_mirror_for_all_is_not():
+    changed = with_container(worker(2), "ray-worker", image="registry.example/ray:other", image_id="sha256:2")
+    (row,) = rows("same-image", replace(SEEN, pods=(head(), worker(1), changed)))
+    assert row.verdict == "failed"
+    assert "pod flight-gpu-worker-2 on node gpu-2 (registry.example/ray:other)" in row.observed
+    mirrored = (
+        with_container(pod, pod.containers[-1].name, image=f"mirror.example/{number}")
+        for number, pod in enumerate(SEEN.pods)
+    )
+    assert verdicts("same-image", replace(SEEN, pods=tuple(mirrored))) == ["passed"]
 
 
 def test_the_head_service_must_have_all_three_ports():

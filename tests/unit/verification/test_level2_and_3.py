@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rayflight.verification import blocking, verify_all
-from tests.made_up import gap, head, ray_node, worker
+from tests.made_up import GPU, NODES, cluster, gap, head, ray_node, with_container, worker
 from tests.unit.verification.probing import GIB, rank, result, rows, snapshot_with_store, spec, verdicts
 
 SEEN = snapshot_with_store()
@@ -63,7 +63,7 @@ def test_a_head_that_offers_gpus_fails():
 def test_limit_ray_and_container_must_show_the_same_count():
     (first, second) = rows("gpu-count")
     assert first.verdict == second.verdict == "passed"
-    assert first.observed == "pod limit 1, Ray 1, container 1, node allocatable 4"
+    assert first.observed == "pod limit 1, Ray 1, container 1"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,8 @@ def test_a_device_in_two_pods_fails():
     probed = result(rank(0), rank(1, devices=rank(0)["devices"]))
     (row,) = rows("gpu-uuids-unique", probed=probed)
     assert row.verdict == "failed"
-    assert "GPU-0 in flight-gpu-worker-1 and flight-gpu-worker-2" in row.observed
+    assert "GPU-0 in flight-gpu-worker-1 on node gpu-1 and flight-gpu-worker-2 on node gpu-2" in row.observed
+    assert row.facts == {"gpu": "GPU-0", "pod": "flight-gpu-worker-2", "node": "gpu-2"}
 
 
 def test_mixed_products_fail():
@@ -160,6 +161,74 @@ def test_mixed_products_fail():
 )
 def test_shared_memory_must_hold_the_object_store_below_the_limit(changes, verdict):
     assert verdicts("shared-memory", probed=result(rank(0), rank(1, **changes)))[1] == verdict
+
+
+@pytest.mark.parametrize(
+    ("group", "verdict", "words"),
+    [
+        ({"shm_size": "2Gi"}, "passed", "asked for: 2 GiB"),
+        ({"shm_size": "8Gi"}, "failed", "asked for: 8 GiB"),  # the kubelet mounts as much as the limit allows
+        ({"shm_size": "4Gi"}, "failed", "memory limit 4 GiB"),
+        ({"ray_start_params": {"memory": str(3 * GIB)}}, "passed", "stated heap 3 GiB"),
+        ({"ray_start_params": {"memory": str(7 * GIB // 2)}}, "failed", "stated heap 3.5 GiB"),
+    ],
+)
+def test_shared_memory_and_heap_that_the_shape_states_must_fit_below_the_limit(group, verdict, words):
+    row = rows("shared-memory", asked=spec(group=group))[0]
+    assert row.verdict == verdict
+    assert words in row.observed
+
+
+def ill(*devices, well=()):
+    pods = (*SEEN.pods[:2], with_container(worker(2), "ray-worker", unhealthy_devices=devices, healthy_devices=well))
+    return replace(SEEN, pods=pods)
+
+
+def test_a_device_that_the_kubelet_calls_ill_fails_alone_and_is_named():
+    seen = ill("GPU-1")
+    (first, second) = rows("gpu-healthy", seen)
+    assert (first.verdict, first.observed) == ("passed", "Healthy: GPU-0")
+    assert (second.verdict, second.observed) == ("failed", "Unhealthy: GPU-1")
+    assert second.facts == {"pod": "flight-gpu-worker-2", "node": "gpu-2", "gpu": "GPU-1"}
+    assert [check.id for check in blocking(verify_all(spec(), seen, result()))] == ["gpu-healthy"]
+
+
+def test_health_that_kubernetes_does_not_tell_is_not_checked():
+    assert verdicts("gpu-healthy", ill()) == ["passed", "unknown"]
+    assert verdicts("gpu-healthy", replace(SEEN, backend="local")) == ["not applicable"] * 2
+
+
+def test_a_node_that_offers_less_than_our_pods_hold_fails_alone():
+    gone = replace(SEEN, nodes=(*NODES[:2], replace(NODES[2], allocatable={GPU: "0"})))
+    (first, second) = rows("gpu-allocatable", gone)
+    assert (first.verdict, second.verdict) == ("passed", "failed")
+    assert second.observed == "0 allocatable, held by flight-gpu-worker-2"
+    assert second.facts["node"] == "gpu-2"
+    assert [check.id for check in blocking(verify_all(spec(), gone, result()))] == ["gpu-allocatable"]
+
+
+def test_allocatable_counts_all_pods_of_a_node_together():
+    pods = (SEEN.pods[0], *(worker(number, node="gpu-1", gpus=2) for number in (1, 2)))
+    assert rows("gpu-allocatable", replace(SEEN, pods=pods))[0].observed.startswith("4 allocatable")
+    fewer = (NODES[0], replace(NODES[1], allocatable={GPU: "3"}), NODES[2])
+    assert verdicts("gpu-allocatable", replace(SEEN, pods=pods, nodes=fewer)) == ["failed"]
+    assert verdicts("gpu-allocatable", replace(SEEN, nodes=(), gaps=gap("nodes"))) == ["unknown"] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"), [(401, "passed"), (403, "passed"), (200, "failed"), (500, "unknown"), (None, "unknown")]
+)
+def test_where_a_token_was_asked_for_a_request_without_it_must_be_refused(answer, verdict):
+    seen = replace(SEEN, ray=replace(RAY, without_token=answer), cluster=cluster(auth_mode="token"))
+    (row,) = rows("token-required", seen, asked=spec(auth="token"))
+    assert row.verdict == verdict
+    assert row.facts["pod"] == "flight-head-aaaaa"
+    blocked = [check.id for check in blocking(verify_all(spec(auth="token"), seen, result()))]
+    assert blocked == ([] if verdict == "passed" else ["token-required"])
+
+
+def test_without_token_mode_nobody_is_refused():
+    assert verdicts("token-required") == ["not applicable"]
 
 
 def test_a_cluster_without_gpus_has_no_gpu_rows():

@@ -45,7 +45,9 @@ def test_bundles_without_room_fail_with_what_was_free():
     [
         (result(rank(0)), "1 rank in 3.2 s"),
         (result(rank(0), rank(1, python=None, error="describe: no answer within 60 s")), "silent: rank 1"),
-        (result(rank(0), rank(1, error="compute: CUDA error")), "2 ranks"),
+        (result(rank(0), rank(1, error="describe: CUDA error")), "2 ranks"),
+        (result(rank(0), rank(1, failed={"surroundings": "OSError: no"})), "2 ranks"),
+        (result(rank(0), rank(1, failed={"compute": "did not answer within 30 s"})), "silent: rank 1"),
     ],
 )
 def test_a_missing_silent_or_failing_rank_fails_the_probe(probed, words):
@@ -76,6 +78,41 @@ def test_a_simulated_gpu_computes_on_the_cpu_and_says_so():
     assert verdicts("compute", probed=result(*ranks), asked=spec(simulated=True)) == ["passed", "passed"]
     assert verdicts("collective", probed=result(*ranks), asked=spec(simulated=True)) == ["passed"]
     assert "the CPU" in rows("compute", probed=result(*ranks), asked=spec(simulated=True))[0].expected
+
+
+STOPPED = {
+    "compute": None, "collective": None, "object_store": None, "storage": {**STORED, "wrote": False, "read_all": False},
+}  # fmt: skip
+
+
+def test_a_rank_that_hangs_fails_the_probe_alone_and_is_named():
+    """What it could not be asked any more is not checked; that it forbids to go on is said once."""
+    hung = rank(1, **STOPPED, failed={"surroundings": "did not answer within 30 s; it ran on pod w"}, error="...")
+    skipped = {"failed": {"collective": "skipped, since not every rank answered"}, "collective": None}
+    probed = result(rank(0, storage={**STORED, "read_all": False}, **skipped), hung)
+    checks = verify_all(spec(**CLAIM), SEEN, probed)
+    assert [check.id for check in checks if check.verdict == "failed"] == ["probe-ran"]
+    assert {check.id for check in checks if check.verdict == "unknown"} >= {"compute", "collective", "object-store"}
+    (row,) = rows("probe-ran", probed=probed)
+    assert row.facts == {"pod": "flight-gpu-worker-2", "node": "gpu-2", "rank": 1, "gpu": "GPU-1"}
+    assert "did not answer within 30 s" in row.evidence
+
+
+def test_storage_that_one_rank_cannot_write_fails_its_row_alone_and_names_that_rank_first():
+    blind = rank(0, storage={**STORED, "read_all": False}, failed={"read_all": "FileNotFoundError: 1"})
+    bare = rank(1, storage={**STORED, "wrote": False}, failed={"write": "OSError: Read-only file system"})
+    checks = verify_all(spec(**CLAIM), SEEN, result(blind, bare))
+    (row,) = [check for check in checks if check.verdict == "failed"]
+    assert row.id == "storage-shared"
+    assert row.observed.startswith(
+        "rank 1 in pod flight-gpu-worker-2 on node gpu-2: could not write: OSError: Read-only"
+    )
+    assert row.facts["node"] == "gpu-2"
+
+
+def test_a_question_with_a_row_of_its_own_is_judged_there():
+    probed = result(rank(0), rank(1, compute=None, failed={"compute": "RuntimeError: CUDA error"}))
+    assert [check.id for check in blocking(verify_all(spec(), SEEN, probed))] == ["compute"]
 
 
 @pytest.mark.parametrize("answer", [None, collective(ok=False), collective(world_size=1), collective(backend="gloo")])

@@ -29,6 +29,7 @@ class PlanFlight(FlightOperator):
     :param job: a JobSpec or a dict of its fields; None for a flight that trains nothing
     :param resize: what a trigger form changes of the shape: replicas, gpus (per worker pod), image, group
     :param at_once: how many clusters of this dag run may exist at once (a mapped sweep)
+    :param on_fail: what a failed verification leads to: ``fail``, ``warn`` or ``replace``; empty: what the shape says
     """
 
     operator_extra_links: Collection[BaseOperatorLink] = (ArchiveLink(),)
@@ -42,6 +43,7 @@ class PlanFlight(FlightOperator):
         "teardown",
         "verify",
         "at_once",
+        "on_fail",
     )
 
     def __init__(
@@ -55,10 +57,12 @@ class PlanFlight(FlightOperator):
         verify: bool | str = True,
         archive: str | None = None,
         at_once: int | str | None = None,
+        on_fail: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.cluster, self.job, self.resize = plain(cluster), plain(job), resize
+        self.on_fail = on_fail
         self.namespace, self.teardown, self.verify = namespace, plain(teardown), verify
         self.archive, self.at_once = archive, at_once
 
@@ -112,6 +116,7 @@ class PlanFlight(FlightOperator):
             verify=forms.truth(self.verify, field="verify"),
             archive=access.archive_url(self.archive or self._connections_archive() or settings.archive_base(), owner),
             at_once=at_once,
+            on_fail=forms.on_fail(self.on_fail),
             interval=Interval(
                 logical_date=_time(dag_run.logical_date),
                 start=_time(dag_run.data_interval_start),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import metrics
+from rayflight.airflow import forms, metrics
 from rayflight.airflow.assets import VERIFIED, announce
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
@@ -14,16 +15,31 @@ from rayflight.states import Stage
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from rayflight.lifecycle.flight import Flight
+
 
 class VerifyRayCluster(FlightOperator):
     """Returns the verification matrix; raises VerificationFailed with the rows that failed.
 
     A retry verifies the next cluster of the attempt when the first one was found bad.
+
+    :param on_fail: ``fail`` this task; ``warn`` and go on; or ``replace`` the failing worker pods and verify again.
+        None: as the flight was planned, or as its shape says
     """
 
-    def __init__(self, *, timeout: timedelta = timedelta(minutes=10), **kwargs: Any) -> None:
+    template_fields = (*FlightOperator.template_fields, "on_fail")
+
+    def __init__(
+        self, *, on_fail: str | None = None, timeout: timedelta = timedelta(minutes=10), **kwargs: Any
+    ) -> None:
         kwargs["outlets"] = [*kwargs.get("outlets", ()), VERIFIED]
         super().__init__(timeout=timeout, **kwargs)
+        self.on_fail = on_fail
+
+    def the_flight(self) -> Flight:
+        """The flight, with what this task was told to do when the verification fails."""
+        flight, told = super().the_flight(), forms.on_fail(self.on_fail)
+        return replace(flight, on_fail=told) if told else flight
 
     def execute(self, context: Context) -> Any:
         """Skipped by saying so when the flight asks for no verification."""
@@ -36,7 +52,10 @@ class VerifyRayCluster(FlightOperator):
         )
 
     def finish(self, context: Context, result: dict[str, Any]) -> Any:
-        """One log line per row of the matrix."""
+        """One log line per row of the matrix. Only a verification that passed is announced."""
+        from rayflight.findings import Check
+        from rayflight.verification import blocking
+
         RayDashboardLink().push(context, result.get("dashboard"))
         for row in result["checks"]:
             self.log.info(
@@ -47,6 +66,9 @@ class VerifyRayCluster(FlightOperator):
                 row["observed"],
                 row["expected"],
             )
-        metrics.verified(result["checks"], passed=True)
-        announce(context, self.the_flight(), result)
-        return {"verdict": "passed", "cluster": result["cluster"]["name"], "checks": result["checks"]}
+        failed = blocking(Check(**row) for row in result["checks"])
+        metrics.verified(result["checks"], passed=not failed)
+        if not failed:
+            announce(context, self.the_flight(), result)
+        verdict = "failed, and goes on" if failed else "passed"
+        return {"verdict": verdict, "cluster": result["cluster"]["name"], "checks": result["checks"]}
