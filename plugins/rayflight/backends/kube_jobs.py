@@ -6,8 +6,7 @@ Knows where Ray is; what Ray says is ``rayjobs``' business.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from rayflight.backends.base import ClusterRef
 from rayflight.backends.kube_logs import KubeLogs, closed
@@ -26,14 +25,14 @@ from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import PODS, RAYCLUSTERS, SERVICES
 from rayflight.rayjobs.agent import read_range
 from rayflight.rayjobs.client import RayJobsClient
-from rayflight.rayjobs.transport import HttpxTransport, Response, Transport
+from rayflight.rayjobs.transport import HttpxTransport, Request, Response, Transport
 from rayflight.snapshot.ray import ray_nodes
 
 _HEAD = "ray.io/node-type=head"
 _CLOSED_SECONDS = 30.0  # how long a way that was closed is not tried again
 
 
-class Dashboard:
+class Dashboard(Transport):
     """One cluster's dashboard, and the agents beside its Ray nodes."""
 
     def __init__(self, client: KubeClient, access: KubeAccess, ref: ClusterRef) -> None:
@@ -55,23 +54,11 @@ class Dashboard:
         path = SERVICES.path(self._ref.namespace, f"{service}:dashboard", "proxy")
         return f"{self._client.server}{path}/"
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
-        """Implements ``rayjobs.transport.Transport``."""
+    async def send(self, request: Request) -> Response:
+        """By the way that is found when it is first asked for, with the token where Ray asks for one."""
         if self._transport is None:
             self._transport = TokenTransport(await self._way(), self._token)
-        return await self._transport.request(
-            method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
-        )
+        return await self._transport.send(request)
 
     async def read_file(self, node_id: str, filename: str, offset: int, limit: int) -> bytes | None:
         """Implements ``rayjobs.client.ReadFile`` through the agent of the node's pod."""
@@ -147,25 +134,13 @@ class Dashboard:
         return self._pods.get(node_id)
 
 
-class _Bare:
-    """Implements ``rayjobs.transport.Transport``: the same way, without the token."""
+class _Bare(Transport):
+    """The same way, without the token."""
 
     def __init__(self, way: Callable[[], Awaitable[Transport]]) -> None:
         self._way = way
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send as it is."""
         way = await self._way()
-        return await way.request(
-            method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
-        )
+        return await way.send(request)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import json as jsonlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from rayflight.errors import ApiUnreachable
 from rayflight.kube.client import JsonObject, KubeClient
@@ -16,13 +16,13 @@ from rayflight.kube.refusals import status_of
 from rayflight.kube.resources import SECRETS
 from rayflight.manifests.auth import TOKEN_KEY
 from rayflight.rayjobs.agent import AGENT_PORT
-from rayflight.rayjobs.transport import DEFAULT_TIMEOUT, TOKEN_HEADER, HttpxTransport, Response, Transport
+from rayflight.rayjobs.transport import TOKEN_HEADER, HttpxTransport, Request, Response, Transport
 
 DASHBOARD_PORT = 8265
 GetToken = Callable[[], Awaitable[str | None]]
 
 
-class ProxyTransport:
+class ProxyTransport(Transport):
     """Through ``services/NAME:PORT/proxy`` or ``pods/NAME:PORT/proxy`` of the API server."""
 
     def __init__(
@@ -31,75 +31,47 @@ class ProxyTransport:
         self._client, self._target = client, target
         self._name, self._port, self._namespace = name, port, namespace
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send and read the whole answer."""
-        given = {"Accept": "*/*", **(headers or {})}
-        if json is not None:
-            content, given = jsonlib.dumps(json).encode(), {"Content-Type": "application/json", **given}
+        content, given = request.content, {"Accept": "*/*", **request.headers}
+        if request.json is not None:
+            content, given = jsonlib.dumps(request.json).encode(), {"Content-Type": "application/json", **given}
         answer = await self._client.proxy(
             self._target,
             self._name,
             self._port,
             self._namespace,
-            path,
-            method=method,
-            params=params,
+            request.path,
+            method=request.method,
+            params=request.params or None,
             headers=given,
             body=content,
-            read_seconds=timeout or DEFAULT_TIMEOUT,
+            read_seconds=request.timeout,
         )
         lowered = {key.lower(): value for key, value in answer.headers.items()}
         return Response(status=answer.status, headers=lowered, body=answer.body)
 
 
-class TokenTransport:
+class TokenTransport(Transport):
     """Adds Ray's token once Ray has asked for one, and reads it anew when Ray refuses it."""
 
     def __init__(self, inner: Transport, get_token: GetToken) -> None:
         self._inner, self._get_token = inner, get_token
         self._token: str | None = None
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send; and once more with the token, if it was the token that was missing. Ray did nothing then."""
-
-        async def send(token: str | None) -> Response:
-            proof = {TOKEN_HEADER: f"Bearer {token}"} if token else {}
-            given = {**(headers or {}), **proof}
-            return await self._inner.request(
-                method, path, json=json, content=content, headers=given, params=params, timeout=timeout
-            )
-
         brought = self._token
-        answer = await send(brought)
+        answer = await self._inner.send(_proven(request, brought))
         if _wants_token(answer):
             fresh = await self._get_token()
             if fresh and fresh != brought:  # another request may have kept it already
                 self._token = fresh
-                answer = await send(fresh)
+                answer = await self._inner.send(_proven(request, fresh))
         return answer
 
 
-class FallbackTransport:
+class FallbackTransport(Transport):
     """The service's named port, or the head pod's own port where the service has none of that name.
 
     The API server says "no endpoints available" for both: a port that nobody declared, and a head that is away.
@@ -109,33 +81,22 @@ class FallbackTransport:
         self._first, self._second = first, second
         self._chosen: Transport | None = None
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send to what answered last."""
-        more: dict[str, Any] = {"json": json, "content": content, "headers": headers, "params": params}
         if self._chosen is not None:
             try:
-                return await self._chosen.request(method, path, timeout=timeout, **more)
+                return await self._chosen.send(request)
             except ApiUnreachable:
                 self._chosen = None  # that head pod may be gone: the next request asks the service first
                 raise
         try:
-            return await self._first.request(method, path, timeout=timeout, **more)
+            return await self._first.send(request)
         except ApiUnreachable as error:
             second = await self._second() if "no endpoints available" in str(error) else None
             if second is None:
                 raise
         self._chosen = second
-        return await second.request(method, path, timeout=timeout, **more)
+        return await second.send(request)
 
 
 def direct(service: str, namespace: str) -> HttpxTransport:
@@ -169,6 +130,10 @@ def token_reference(cluster: JsonObject) -> tuple[str, str]:
             reference = (variable.get("valueFrom") or {}).get("secretKeyRef") or {}
             return str(reference.get("name")), str(reference.get("key"))
     return str(cluster["metadata"]["name"]), TOKEN_KEY
+
+
+def _proven(request: Request, token: str | None) -> Request:
+    return request.adding({TOKEN_HEADER: f"Bearer {token}"}) if token else request
 
 
 def _wants_token(answer: Response) -> bool:

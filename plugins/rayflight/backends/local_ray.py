@@ -6,23 +6,21 @@ Finds the way anew from ``status.json`` whenever that changes: a head that was s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rayflight.backends import local_logs
 from rayflight.backends.base import ClusterRef
 from rayflight.backends.local_state import PLAN, STATUS, read_json
 from rayflight.errors import ApiUnreachable
 from rayflight.rayjobs.client import RayJobsClient
-from rayflight.rayjobs.transport import HttpxTransport, Response
+from rayflight.rayjobs.transport import HttpxTransport, Request, Response, Transport
 
 SOCKET = "dashboard.sock"  # as in rayflight.keeper.main
 TOKEN = "token"  # noqa: S105 - the name of a file
 
 
-class Dashboard:
-    """Implements ``rayjobs.transport.Transport``."""
+class Dashboard(Transport):
+    """A way that may change with the head."""
 
     def __init__(self, record: Path, ref: ClusterRef) -> None:
         self._record, self._ref = record, ref
@@ -30,22 +28,10 @@ class Dashboard:
         self._transport: HttpxTransport | None = None
         self.jobs = RayJobsClient(self, self.read_file, bare=_Bare(self))
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """One request by the way that is open now."""
         transport = await self._open()
-        return await transport.request(
-            method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
-        )
+        return await transport.send(request)
 
     async def without_token(self) -> HttpxTransport:
         """The same way, as a stranger comes. The caller closes it."""
@@ -82,25 +68,13 @@ class Dashboard:
         return self._transport
 
 
-class _Bare:
-    """Implements ``rayjobs.transport.Transport``: the same way, without the token."""
+class _Bare(Transport):
+    """The same way, without the token."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         self._dashboard = dashboard
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
+    async def send(self, request: Request) -> Response:
         """Send as it is."""
         async with await self._dashboard.without_token() as way:
-            return await way.request(
-                method, path, json=json, content=content, headers=headers, params=params, timeout=timeout
-            )
+            return await way.send(request)

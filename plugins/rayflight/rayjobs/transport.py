@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from rayflight.errors import ApiUnreachable
 
@@ -41,27 +42,40 @@ class Response:
         return jsonlib.loads(self.body)
 
 
-class Transport(Protocol):
-    """Sends one request. ``path`` starts with a slash and is relative to the server's root; ``timeout`` is in seconds,
-    for the whole exchange. Raises errors.ApiUnreachable when no answer came; never raises for a status.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. ``path`` starts with a slash and is relative to the server's root.
+
+    ``timeout`` is in seconds, for the whole exchange.
     """
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
-        """Send and read the whole answer."""
-        ...
+    method: str
+    path: str
+    json: Any = None
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = DEFAULT_TIMEOUT
+
+    def adding(self, headers: Mapping[str, str]) -> Request:
+        """The same with these headers too."""
+        return replace(self, headers={**self.headers, **headers})
 
 
-class HttpxTransport:
+class Transport(ABC):
+    """A way to one server."""
+
+    @abstractmethod
+    async def send(self, request: Request) -> Response:
+        """Send and read the whole answer. Raises errors.ApiUnreachable when none came; never raises for a status."""
+
+    async def request(self, method: str, path: str, **more: Any) -> Response:
+        """``send`` of a Request with these fields; None means that field's default."""
+        given = {name: value for name, value in more.items() if value is not None}
+        return await self.send(Request(method=method, path=path, **given))
+
+
+class HttpxTransport(Transport):
     """Straight to ``base_url``, without proxies of the environment: a dashboard is an inside address.
 
     ``socket`` is a socket file through which that address is reached.
@@ -85,37 +99,28 @@ class HttpxTransport:
         if client is not None:
             await client.aclose()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Response:
-        """Send and read the whole answer within ``timeout`` seconds (httpx's own limit is per read, not in all)."""
+    async def send(self, request: Request) -> Response:
+        """Send and read the whole answer within the request's time (httpx's own limit is per read, not in all)."""
         import httpx  # noqa: PLC0415 - see the module's docstring
 
-        limit = timeout or DEFAULT_TIMEOUT
-        given = dict(headers or {}) | ({TOKEN_HEADER: f"Bearer {self._token}"} if self._token else {})
+        limit = request.timeout
+        if self._token:
+            request = request.adding({TOKEN_HEADER: f"Bearer {self._token}"})
         try:
             async with asyncio.timeout(limit):
                 answer = await self._open().request(
-                    method,
-                    path,
-                    json=json,
-                    content=content,
-                    headers=given,
-                    params=dict(params) if params else None,
+                    request.method,
+                    request.path,
+                    json=request.json,
+                    content=request.content,
+                    headers=dict(request.headers),
+                    params=dict(request.params) or None,
                     timeout=httpx.Timeout(limit, connect=min(limit, CONNECT_TIMEOUT)),
                 )
         except TimeoutError as error:
-            raise self._unreachable(method, path, f"no answer within {limit:g} s") from error
+            raise self._unreachable(request, f"no answer within {limit:g} s") from error
         except httpx.TransportError as error:
-            raise self._unreachable(method, path, f"{type(error).__name__} {error}".strip()) from error
+            raise self._unreachable(request, f"{type(error).__name__} {error}".strip()) from error
         return Response(
             status=answer.status_code,
             headers={key.lower(): value for key, value in answer.headers.items()},
@@ -130,10 +135,10 @@ class HttpxTransport:
             self._client = httpx.AsyncClient(base_url=self.base_url, trust_env=False, transport=way)
         return self._client
 
-    def _unreachable(self, method: str, path: str, why: str) -> ApiUnreachable:
+    def _unreachable(self, request: Request, why: str) -> ApiUnreachable:
         return ApiUnreachable(
             "Ray did not answer",
-            which=f"{method} {self.base_url}{path}",
+            which=f"{request.method} {self.base_url}{request.path}",
             why=why,
             next_step="see whether the head pod is Ready and its dashboard address is reachable from here",
         )

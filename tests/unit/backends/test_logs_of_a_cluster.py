@@ -14,7 +14,7 @@ from rayflight.backends.log_choice import head_and_tail
 from rayflight.errors import ApiError
 from rayflight.kube.client import KubeClient
 from rayflight.masking import masked
-from rayflight.rayjobs.transport import Response
+from rayflight.rayjobs.transport import Request, Response, Transport
 from tests.unit.kube.fake_kube import FakeKube, status
 
 NS = "/api/v1/namespaces/ns"
@@ -91,14 +91,14 @@ async def test_of_a_long_file_only_head_and_tail_are_sent(logs: KubeLogs, size: 
     data = bytes(number % 251 for number in range(size))
     sent: list[int] = []
 
-    class Agent:
-        async def request(self, method: str, path: str, *, headers: dict[str, str], timeout: float) -> Response:
-            start, end = (int(number) for number in headers["Range"].removeprefix("bytes=").split("-"))
+    class Agent(Transport):
+        async def send(self, request: Request) -> Response:
+            start, end = (int(number) for number in request.headers["Range"].removeprefix("bytes=").split("-"))
             body = data[start : end + 1]
             sent.append(len(body))
             return Response(status=206, headers={"content-range": f"bytes {start}-{end}/{size}"}, body=body)
 
-    logs._agents["p"] = Agent()  # type: ignore[assignment]
+    logs._agents["p"] = Agent()
     found = b"".join([block async for block in logs.read(LogFile(source="ray/p", name="p/raylet.out"), 100)])
     cut = f"\n... {size - 100} bytes left out ...\n".encode()
     assert found == (data if size <= 100 else data[:50] + cut + data[-50:])
