@@ -63,12 +63,14 @@ test-ray: venv ## the Ray Jobs client and the probe against a real Ray on this m
 test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux, root, Go)
 	$(PYTHON) -m testbed build
 	$(BIN)/pytest -m "not full" tests/api tests/airflow_real tests/kube
+	$(BIN)/pytest -m "not full" tests/drills
 
 test-full: venv ## everything, also what is slow
 	$(PYTHON) -m testbed build
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
 	$(BIN)/pytest tests/ray
 	$(BIN)/pytest tests/local
+	$(BIN)/pytest tests/drills
 	$(PYTHON) -m testbed down
 	RAYFLIGHT_TEST_KUBERAY=1.5.0 $(BIN)/pytest -m "not full" tests/kube
 	$(PYTHON) -m testbed down

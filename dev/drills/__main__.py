@@ -37,23 +37,23 @@ FIGURES = ROOT / "build" / "drills.json"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Choose, fly, tell, judge."""
-    options = _parser().parse_args(arguments)
+    given = options(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleared away then, too
-    if problem := _refused(options):
+    if problem := _refused(given):
         return fail(problem)
-    drills = chosen(read(), options)
+    drills = chosen(read(), given)
     if not drills:
         return fail("no such drill; `python -m dev.drills --list` names them")
-    if options.list:
+    if given.list:
         print("\n".join(f"{drill.name:28} {', '.join(drill.cause) or 'ends well'}" for drill in drills))
         return 0
     began = time.monotonic()
-    with hangar(options) as made:
+    with hangar(given) as made:
         print(f"{len(drills)} drills on {machine()}", flush=True)
-        rows = fly(made, drills, parallel=options.parallel)
-    every = results.save(options.figures, rows)
-    print(f"\n{results.shown(rows)}\n\n{time.monotonic() - began:.0f} s in all; figures in {options.figures}")
-    return verdict(every if options.together else rows)
+        rows = fly(made, drills, parallel=given.parallel)
+    every = results.save(given.figures, rows)
+    print(f"\n{results.shown(rows)}\n\n{time.monotonic() - began:.0f} s in all; figures in {given.figures}")
+    return verdict(every if given.together else rows)
 
 
 def verdict(rows: Sequence[Row]) -> int:
@@ -91,22 +91,22 @@ def _one(hangar: Hangar, group: Sequence[Drill]) -> list[Row]:
     return rows
 
 
-def chosen(drills: Sequence[Drill], options: argparse.Namespace) -> list[Drill]:
+def chosen(drills: Sequence[Drill], given: argparse.Namespace) -> list[Drill]:
     """What the options name and the place allows."""
-    named = [name for names in options.only for name in names.split(",")]
+    named = [name for names in given.only for name in names.split(",")]
     found = [drill for drill in drills if not named or drill.name in named]
-    if options.quick:
+    if given.quick:
         found = [drill for drill in found if drill.quick]
-    if options.kubeconfig:
+    if given.kubeconfig:
         found = [drill for drill in found if drill.by_itself]
-    return [drill for drill in found if drill.needs in ("", *options.having)]
+    return [drill for drill in found if drill.needs in ("", *given.having)]
 
 
 @contextmanager
-def hangar(options: argparse.Namespace) -> Iterator[Hangar]:
+def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
     """A place, an Airflow, an observer and a receiver of alerts, for the length of the block."""
     with ExitStack() as stack:
-        place = stack.enter_context(_place(options))
+        place = stack.enter_context(_place(given))
         faults = Faults(Layout.full()) if place.is_testbed else None
         flaky = stack.enter_context(faults.flaky_proxy()) if faults else None
         alerts = stack.enter_context(receiving())
@@ -121,7 +121,7 @@ def hangar(options: argparse.Namespace) -> Iterator[Hangar]:
         settings = Settings(
             parallelism=8,
             connections=connections,
-            rayflight={"instance": INSTANCE, "archive": (options.archive or folder / "archive").absolute().as_uri()},
+            rayflight={"instance": INSTANCE, "archive": (given.archive or folder / "archive").absolute().as_uri()},
         )
         airflow = stack.enter_context(Airflow(settings))
         airflow.client.wait_for_dag(DAG)
@@ -133,17 +133,17 @@ def hangar(options: argparse.Namespace) -> Iterator[Hangar]:
             alerts=alerts,
             faults=faults,
             flaky=flaky,
-            namespace=options.namespace if options.kubeconfig else "",
-            shape=options.shape,
+            namespace=given.namespace if given.kubeconfig else "",
+            shape=given.shape,
         )
 
 
 @contextmanager
-def _place(options: argparse.Namespace) -> Iterator[Place]:
-    if options.kubeconfig:
-        yield Place(options.kubeconfig.expanduser().absolute(), options.image, is_testbed=False)
+def _place(given: argparse.Namespace) -> Iterator[Place]:
+    if given.kubeconfig:
+        yield Place(given.kubeconfig.expanduser().absolute(), given.image, is_testbed=False)
         return
-    with borrow_testbed(keep=options.keep) as place:
+    with borrow_testbed(keep=given.keep) as place:
         yield place
 
 
@@ -157,21 +157,22 @@ def _wrong_token(place: Place, folder: Path) -> Path:
     return file
 
 
-def _refused(options: argparse.Namespace) -> str:
+def _refused(given: argparse.Namespace) -> str:
     """Why it does not begin. A real cluster is only touched by somebody who says so twice."""
-    if not options.kubeconfig or options.list:
+    if not given.kubeconfig or given.list:
         return ""
-    if not (options.namespace and options.image):
+    if not (given.namespace and given.image):
         return "NAMESPACE and IMAGE are missing: name a namespace for drills alone, and an image with Ray"
-    if options.confirm != options.namespace:
+    if given.confirm != given.namespace:
         return (
-            f"The drills create clusters in namespace {options.namespace} of {options.kubeconfig} that are to "
-            f"fail, and delete their pods. Confirm with CONFIRM={options.namespace}"
+            f"The drills create clusters in namespace {given.namespace} of {given.kubeconfig} that are to "
+            f"fail, and delete their pods. Confirm with CONFIRM={given.namespace}"
         )
     return ""
 
 
-def _parser() -> argparse.ArgumentParser:
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was asked for."""
     parser = argparse.ArgumentParser(prog="make drills", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the drills and what they must find")
     parser.add_argument("--only", action="append", default=[], metavar="NAME,NAME", help="these drills")
@@ -187,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--figures", type=Path, default=FIGURES, help="default: %(default)s")
     parser.add_argument("--together", action="store_true", help="judge with the drills that the figures had before")
     parser.add_argument("--keep", action="store_true", help="leave the testbed up")
-    return parser
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
