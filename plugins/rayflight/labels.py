@@ -28,6 +28,7 @@ SPEC_HASH = PREFIX + "spec-hash"  # label: digest of the spec that was asked for
 OWNER = PREFIX + "owner"  # annotation: the Owner as JSON
 READY_SESSION = PREFIX + "session"  # annotation: the Ray session_name that became ready; another one means a lost head
 VERIFIED_SESSION = PREFIX + "verified-session"  # annotation: the Ray session_name that passed verification
+CONDEMNED = PREFIX + "condemned"  # annotation: the id of the cause for which no further try may train there
 SIMULATED = PREFIX + "simulated-gpus"  # annotation "true": the GPUs are none
 REPLACED = PREFIX + "replaced-pods"  # annotation: worker pods that a verification replaced, in their order
 AVOIDED = PREFIX + "avoided-nodes"  # annotation: Kubernetes nodes that failed a verification of this run before

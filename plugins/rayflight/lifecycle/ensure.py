@@ -13,7 +13,7 @@ from datetime import datetime
 from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, ClusterGone, Diagnosed
 from rayflight.findings import Check, Decision
-from rayflight.labels import READY_SESSION, VERIFIED_SESSION
+from rayflight.labels import CONDEMNED, READY_SESSION, VERIFIED_SESSION
 from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.flight import Flight, Tools, current_cluster
 from rayflight.lifecycle.provision import provision
@@ -60,9 +60,11 @@ async def usable_cluster(tools: Tools, flight: Flight, stage: Stage, *, try_numb
 
 
 async def why_condemned(tools: Tools, flight: Flight, ref: ClusterRef | None, stage: Stage) -> str | None:
-    """Why nothing may be done on it any more, or None: gone, or its head (and with it every job) was lost."""
+    """Why nothing may be done on it any more, or None: gone, condemned by a verdict, or its head was lost."""
     if ref is None:
         return "the cluster is gone"
+    if CONDEMNED in ref.annotations:
+        return f"the last try condemned {ref}: {ref.annotations[CONDEMNED]}"
     passed = ref.annotations.get(VERIFIED_SESSION if flight.verify and stage is Stage.TRAIN else READY_SESSION)
     if stage is Stage.WAIT_READY or (stage is Stage.VERIFY and passed is None):
         return None
@@ -121,7 +123,7 @@ async def _is_held(tools: Tools, flight: Flight, ref: ClusterRef, *, or_was: boo
 async def _back_in_line(tools: Tools, flight: Flight) -> ClusterRef | None:
     """The cluster that Kueue took away and gives back: a new one would begin at the end of the queue."""
     ref = await current_cluster(tools, flight)
-    if ref is None or not await _is_held(tools, flight, ref, or_was=True):
+    if ref is None or CONDEMNED in ref.annotations or not await _is_held(tools, flight, ref, or_was=True):
         return None
     tools.say("Cluster %s was taken by Kueue and has kept its place in the queue: it is used again", ref)
     await tools.backend.annotate(ref, {READY_SESSION: None, VERIFIED_SESSION: None})

@@ -15,8 +15,9 @@ from typing import Any
 from rayflight.archive import SegmentedLog
 from rayflight.backends.base import ClusterRef, RayJobs
 from rayflight.diagnosis import decisive, diagnose
-from rayflight.errors import ApiUnreachable, JobFailed, WaitTimedOut
+from rayflight.errors import ApiUnreachable, Diagnosed, JobFailed, RayflightError, WaitTimedOut
 from rayflight.findings import Decision, Diagnosis, Evidence, Finding, Layer
+from rayflight.labels import CONDEMNED
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.snapshot.model import Job, Snapshot
@@ -62,7 +63,26 @@ class Follower:
     snapshot: Snapshot | None = None
 
     async def follow(self) -> Outcome:
-        """Returns on SUCCEEDED. Raises JobFailed with its diagnosis otherwise, WaitTimedOut at the deadline."""
+        """Returns on SUCCEEDED. Raises JobFailed with its diagnosis otherwise, WaitTimedOut at the deadline.
+
+        Where the cause asks for another cluster, this one is condemned: the job may still be RUNNING there, and a
+        retry would adopt it.
+        """
+        try:
+            return await self._follow()
+        except Diagnosed as error:
+            if error.diagnosis.cause and error.decision is Decision.RETRY_ELSEWHERE:
+                await self._condemn(error.diagnosis.cause.id)
+            raise
+
+    async def _condemn(self, cause: str) -> None:
+        """What cannot be noted (the cluster is gone) needs no note."""
+        try:
+            await self.tools.backend.annotate(self.ref, {CONDEMNED: cause})
+        except RayflightError as error:
+            self.tools.say("Cluster %s could not be condemned: %s", self.ref, error)
+
+    async def _follow(self) -> Outcome:
         api = self.tools.backend.jobs(self.ref)
         log = DriverLog(
             self.tools, api, SegmentedLog(self.tools.archive, f"{self.flight.folder}/driver/{self.submission_id}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from rayflight.labels import KEEP_UNTIL, READY_SESSION, VERIFIED_SESSION, digest
+from rayflight.labels import CONDEMNED, KEEP_UNTIL, READY_SESSION, VERIFIED_SESSION, digest
 from rayflight.recorder.change import EVENT, GAP, KUBERNETES, RAY, RECORDER, Key
 from rayflight.snapshot.model import Condition, Container, Event, Gap, KubeNode, Pod, Ray, Snapshot, Termination
 from rayflight.snapshot.surroundings import Workload
@@ -22,7 +22,12 @@ _QUIET_WAITS = ("ContainerCreating", "PodInitializing", "")
 _QUIET_CONDITIONS = ("Initialized", "ContainersReady", "PodReadyToStartContainers")
 _OVER = ("Failed", "Succeeded")
 _NEVER_WAS = (("RayClusterSuspended", "False"), ("RayClusterSuspending", "False"))
-_NOTED = {READY_SESSION: "ready in session", VERIFIED_SESSION: "verified in session", KEEP_UNTIL: "kept until"}
+_NOTED = {
+    READY_SESSION: "ready in session",
+    VERIFIED_SESSION: "verified in session",
+    CONDEMNED: "condemned for",
+    KEEP_UNTIL: "kept until",
+}
 _SILENCES = ("not asked for this time", "the head pod does not run")  # gaps of our own making, told by the pods
 # Which kinds keep their last known facts while that source of a Snapshot cannot be read.
 UNREAD = {

@@ -36,9 +36,14 @@ def flying(*pods, groups=(TWO,), demands=(), status=JobStatus.RUNNING, **changes
 
 def test_a_group_larger_than_the_whole_cluster_can_never_be_placed():
     finding = found(flying(worker(1)))["job-cannot-finish"]
-    assert finding.decision is Decision.RETRY_ELSEWHERE
+    assert finding.decision is Decision.FAIL
     assert "waits for 2 bundles (2 GPU in all), the 2 ALIVE Ray nodes offer 1 GPU" in finding.summary
     assert "all 2 desired pods are there" in finding.summary
+
+
+def test_a_group_that_a_larger_cluster_of_the_same_shape_could_hold_is_worth_another_cluster():
+    smaller = cluster(groups=(Group(name="gpu", desired=1, minimum=0, maximum=2, limits={GPU: "1"}),))
+    assert found(flying(worker(1), cluster=smaller))["job-cannot-finish"].decision is Decision.RETRY_ELSEWHERE
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,15 @@ async def test_a_training_retry_keeps_a_cluster_that_is_still_the_same(tmp_path:
     assert await usable_cluster(world.tools(tmp_path), flight(), Stage.TRAIN, try_number=2) == ref
 
 
+async def test_a_training_retry_renews_a_cluster_that_the_last_try_condemned(tmp_path: Path) -> None:
+    world = World()
+    world.hold(session=world.ray.session, condemned="gpu-unhealthy")
+    ensured = await reach(world, tmp_path, stage=Stage.TRAIN, try_number=2)
+    assert world.deleted == ["cluster-uid"]
+    assert "rayflight.io/condemned" not in ensured.ref.annotations
+    assert any("gpu-unhealthy" in line for line in world.said)
+
+
 async def test_a_capacity_failure_releases_the_cluster_unless_it_was_the_last_try(tmp_path: Path) -> None:
     held = tuple(foreign(f"theirs-{name}", name, 4) for name in ("gpu-1", "gpu-2"))
     broken = snapshot(pods=(head(), pending(1), pending(2)), foreign_pods=held)

@@ -103,6 +103,22 @@ async def test_a_job_gone_with_its_head_is_said_as_such(world: World, tmp_path: 
         await follow(world, tmp_path)
 
 
+async def test_a_cause_that_asks_for_another_cluster_condemns_this_one(world: World, tmp_path: Path) -> None:
+    world.steps = [world.ray.lose_head]
+    with pytest.raises(JobFailed) as raised:
+        await follow(world, tmp_path)
+    assert raised.value.diagnosis.cause is not None
+    assert world.clusters[0].annotations["rayflight.io/condemned"] == raised.value.diagnosis.cause.id
+
+
+async def test_a_cause_of_the_users_condemns_nothing(world: World, tmp_path: Path) -> None:
+    end = {"error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", "driver_exit_code": 7, "message": "exit code 7"}
+    world.steps = [lambda: world.ray.put(ID, JobStatus.FAILED, **end)]
+    with pytest.raises(JobFailed):
+        await follow(world, tmp_path)
+    assert "rayflight.io/condemned" not in world.clusters[0].annotations
+
+
 async def test_an_ended_job_counts_even_where_its_log_cannot_be_had(world: World, tmp_path: Path) -> None:
     async def unreadable(*_: object) -> bytes:
         raise ApiUnreachable("The agent is dead")

@@ -74,7 +74,7 @@ KINDS = kinds(
          "many failed probes of a head that never restarted and still serves",
          "probe time-outs under load: not a crash",
          "give the head more cpu, keep work off it (num-cpus 0), or have fewer workers"),
-        ("job-cannot-finish", "The job waits for what can never come", _ELSEWHERE,
+        ("job-cannot-finish", "The job waits for what can never come", (_FAIL, _ELSEWHERE),
          "a placement group PENDING that the ALIVE nodes cannot hold, and no further node can come",
          "the job asks for more than the cluster has; Ray says RUNNING for ever",
          "give the cluster what the job asks for, or ask for less"),

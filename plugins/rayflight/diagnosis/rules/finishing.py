@@ -39,7 +39,7 @@ def _check(case: Case) -> Iterable[Finding]:
     if not why:
         yield _waits(job, group, demand)
     elif group:
-        yield _group_finding(job, group, nodes, why)
+        yield _group_finding(case, job, group, nodes, why)
     elif demand:
         yield _demand_finding(job, demand, nodes, why)
 
@@ -78,6 +78,15 @@ def _nothing_comes(case: Case) -> str:
         return f"{quoting.listed(sorted(homeless))} can never be scheduled"
     room = case.cluster.autoscaling and any(group.desired < group.maximum for group in case.cluster.groups)
     return "" if room else f"all {case.cluster.desired_pods} desired pods are there"
+
+
+def _whole_cluster(case: Case) -> bool:
+    """Whether all pods are there that this cluster may ever have: then the next one would be as small."""
+    if case.cluster is None or case.missing_pods():
+        return False
+    joined = [nodes for nodes in map_pods(case.now).candidates.values() if len(nodes) == 1]
+    full = all(group.desired >= group.maximum for group in case.cluster.groups)
+    return full and len(joined) >= case.cluster.desired_pods
 
 
 def _refused(case: Case, missing: int, refused: Condition | None) -> str:
@@ -144,7 +153,7 @@ def _amounts(text: str) -> Amounts:
     return {str(name): float(amount) for name, amount in read.items()} if isinstance(read, dict) else {}
 
 
-def _group_finding(job: Job, group: PlacementGroup, nodes: Sequence[RayNode], why: str) -> Finding:
+def _group_finding(case: Case, job: Job, group: PlacementGroup, nodes: Sequence[RayNode], why: str) -> Finding:
     need = _total(group.bundles)
     return Finding(
         id="job-cannot-finish",
@@ -156,7 +165,7 @@ def _group_finding(job: Job, group: PlacementGroup, nodes: Sequence[RayNode], wh
             f"{_shown(_offer(nodes, need))}, and no other comes: {why}"
         ),
         next_step="give the cluster what the job asks for, or ask for less",
-        decision=Decision.RETRY_ELSEWHERE,
+        decision=Decision.FAIL if _whole_cluster(case) else Decision.RETRY_ELSEWHERE,
         objects=(f"submission/{job.id}",),
         evidence=(Evidence(object=f"placement group {group.id[:8]}", text=group.state, at=group.since),),
         since=group.since,
