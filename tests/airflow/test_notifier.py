@@ -58,8 +58,7 @@ class Verified(FakeTaskInstance):
     rows: tuple[Check, ...] = ()
 
     def xcom_pull(self, *, task_ids: str, map_indexes: int, key: str = "return_value") -> Any:
-        rows = [{"id": it.id, "verdict": str(it.verdict), "facts": dict(it.facts)} for it in self.rows]
-        return {"checks": rows} if key == "return_value" else None
+        return {"checks": [asdict(it) for it in self.rows]} if key == "return_value" else None
 
 
 def context(error: BaseException | None, *rows: Check) -> Any:
@@ -78,13 +77,45 @@ def test_one_fault_is_one_message_per_channel_and_good_again_is_said_once(mail: 
     _, headers, body = hook.posts[0]
     assert headers["X-Team"] == "gpu"
     assert (body["where"]["node"], body["where"]["gpus"]) == ("gpu-1", [UUID])
-    alerts(context(None, PLACE, check()))  # passed, but for this
+    alerts(context(None, PLACE, check(verdict="unknown")))  # passed, but nobody saw this
     assert len(hook.posts) == 1
     for _ in range(2):
         alerts(context(None, PLACE, check(verdict="passed")))
     assert [post[2]["kind"] for post in hook.posts] == ["problem", "recovery"]
     assert mail.mails[1]["Subject"].startswith("Good again: ")
     assert "(3 times)" in mail.mails[1]["Subject"]
+
+
+def test_what_failed_and_was_to_be_warned_about_is_told_though_the_task_succeeded(hook: Any) -> None:
+    alerts = RayflightNotifier(["hook"])
+    alerts(context(None, PLACE, check()))
+    ((_, _, body),) = hook.posts
+    assert (body["kind"], body["cause"], body["where"]["node"]) == ("problem", "verification-compute", "gpu-1")
+
+
+class Trained(FakeTaskInstance):
+    """A training during which a device fell ill."""
+
+    until: str | None = None
+
+    def xcom_pull(self, *, task_ids: str, map_indexes: int, key: str = "return_value") -> Any:
+        ill = check(id="gpu-healthy", level=3, facts={"pod": "w-1", "node": "gpu-1"}, observed=f"Unhealthy: {UUID}")
+        return (
+            {"watched": [{**asdict(ill), "since": "2026-12-01T10:00:00Z", "until": self.until}]}
+            if key == "return_value"
+            else None
+        )
+
+
+@pytest.mark.parametrize("until", [None, "2026-12-01T10:05:00Z"])
+def test_a_device_that_fell_ill_in_a_training_that_succeeded_is_told_unless_it_healed(
+    until: str | None, hook: Any
+) -> None:
+    ti = Trained(task_id="flight.train", dag_id="train", run_id="r1")
+    ti.until = until
+    RayflightNotifier(["hook"])({"ti": ti, "exception": None, "task": None})
+    told = [(body["cause"], body["where"]["gpus"]) for _, _, body in hook.posts]
+    assert told == ([] if until else [("verification-gpu-healthy", [UUID])])
 
 
 def test_a_broken_channel_fails_nothing_and_keeps_nobody_waiting(

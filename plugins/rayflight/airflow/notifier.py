@@ -115,7 +115,7 @@ async def _news(context: Context, now: datetime) -> _News:
     if "exception" in context:
         error = context["exception"]
         if error is None:
-            return _News(success=_healthy(context))
+            return _succeeded(context, now)
         return _News(problem=await _failed(context, error, now, whole=False))
     if context.get("reason") == "success":
         return _News(success=_healthy(context, whole=True))
@@ -140,6 +140,29 @@ async def _failed(context: Context, error: BaseException | str | None, now: date
         checks=kept.checks if use else (),
         links=run_facts.links_of(context, run, error=error, at=now, kept=kept),
         cluster=run_facts.cluster_of(context, error, kept),
+    )
+
+
+def _succeeded(context: Context, now: datetime) -> _News:
+    """A task that succeeded may still have something to tell: rows that failed and were to be warned about only."""
+    from rayflight.airflow import run_facts
+    from rayflight.alerts import problem
+    from rayflight.verification import diagnosis_from_checks
+
+    rows = run_facts.troubled(context)
+    if not rows:
+        return _News(success=_healthy(context))
+    run, kept = run_facts.run_of(context, whole=False), run_facts.Kept()
+    return _News(
+        problem=problem(
+            None,
+            run=run,
+            at=now,
+            diagnosis=diagnosis_from_checks(rows),
+            checks=rows,
+            links=run_facts.links_of(context, run, error=None, at=now, kept=kept),
+            cluster=run_facts.cluster_of(context, None, kept),
+        )
     )
 
 

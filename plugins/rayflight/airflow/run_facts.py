@@ -173,10 +173,27 @@ def passed_on(rows: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
     return frozenset(pair for pair in found if pair[1])
 
 
+def troubled(context: Context) -> tuple[Check, ...]:
+    """The rows of a task that succeeded though some failed: a verification that goes on, a device that fell ill."""
+    ti = context.get("ti")
+    result = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index) if ti else None
+    if not isinstance(result, Mapping):
+        return ()
+    from rayflight.verification import blocking
+
+    standing = [row for row in result.get("watched") or () if row["until"] is None]
+    known = Check.__dataclass_fields__
+    told = (*_verified(context, result), *standing)
+    rows = tuple(Check(**{key: row[key] for key in known if key in row}) for row in told)
+    return rows if blocking(rows) else ()
+
+
 def matrix_of(context: Context) -> Iterable[Mapping[str, Any]]:
     """The rows that this very task returned, where it was a verification."""
-    if type(context.get("task")).__name__ != "VerifyRayCluster":
-        return ()
-    ti = context["ti"]
-    result = ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index)
-    return result.get("checks", ()) if isinstance(result, Mapping) else ()
+    ti = context.get("ti")
+    return _verified(context, ti.xcom_pull(task_ids=ti.task_id, map_indexes=ti.map_index)) if ti else ()
+
+
+def _verified(context: Context, result: object) -> Iterable[Mapping[str, Any]]:
+    ours = type(context.get("task")).__name__ == "VerifyRayCluster"
+    return result.get("checks", ()) if ours and isinstance(result, Mapping) else ()

@@ -143,8 +143,9 @@ def _where(cause: Finding, row: Check | None, checks: Sequence[Check], cluster: 
         kinds.setdefault(kind, name)
     pod = str(facts.get("pod") or kinds.get("pod", "").rpartition("/")[2])
     node = str(facts.get("node") or kinds.get("node", "") or _node_of(pod, checks))
-    text = json.dumps(dict(facts), default=str) + " ".join((row.subject, row.observed, row.evidence) if row else ())
-    text += cause.summary + " ".join(item.text for item in cause.evidence)
+    told = (row.subject, row.observed, row.evidence) if row else ()
+    said = (json.dumps(dict(facts), default=str), *told, cause.summary, *(item.text for item in cause.evidence))
+    text = " ".join(said)
     gpus = tuple(dict.fromkeys(_UUID.findall(text)))
     return Where(cluster=cluster, pod=pod, node=node, gpus=gpus[:_MOST])
 

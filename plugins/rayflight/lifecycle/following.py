@@ -7,7 +7,7 @@ gone with its head, and a job that stays RUNNING though it can never finish, end
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from rayflight.findings import Decision, Diagnosis, Evidence, Finding, Layer
 from rayflight.labels import CONDEMNED
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.watching import Watch
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.states import JobStatus
 
@@ -32,7 +33,10 @@ _SETTLE = timedelta(seconds=15)  # a hopeless picture must stay as it is this lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A submission that SUCCEEDED. ``metrics`` is the script's last progress report; times are the job's own."""
+    """A submission that SUCCEEDED. ``metrics`` is the script's last progress report; times are the job's own.
+
+    ``watched`` are the rows that failed while it ran (``lifecycle.watching``).
+    """
 
     submission_id: str
     status: str
@@ -40,10 +44,11 @@ class Outcome:
     log_bytes: int = 0
     started_at: str | None = None
     ended_at: str | None = None
+    watched: Sequence[Mapping[str, Any]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
-        return asdict(self)
+        """Plain JSON data: XCom would keep a tuple as a tuple, and every other reader of it stumble."""
+        return {**asdict(self), "watched": [dict(row) for row in self.watched]}
 
 
 @dataclass
@@ -61,6 +66,10 @@ class Follower:
     silent_since: datetime | None = None
     looked_at: datetime | None = None
     snapshot: Snapshot | None = None
+    watch: Watch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.tools, self.flight, self.ref)
 
     async def follow(self) -> Outcome:
         """Returns on SUCCEEDED. Raises JobFailed with its diagnosis otherwise, WaitTimedOut at the deadline.
@@ -149,6 +158,7 @@ class Follower:
                 log_bytes=log.offset,
                 started_at=job.started_at,
                 ended_at=job.ended_at,
+                watched=self.watch.found,
             )
         diagnosis = diagnose(await self._observe(), submission=job.id, session=self.session, log_tail=log.tail)
         if diagnosis.cause is None:
@@ -201,6 +211,7 @@ class Follower:
 
     async def _observe(self) -> Snapshot:
         self.snapshot = await self.tools.observe(self.ref)
+        await self.watch.look(self.snapshot)
         return self.snapshot
 
     async def _unreachable(self, error: ApiUnreachable, log: DriverLog) -> None:

@@ -16,12 +16,14 @@ from rayflight.verification.kubernetes_objects import level1
 from rayflight.verification.outcome import bad_nodes, blocking, diagnosis_from_checks, failing_pods
 from rayflight.verification.probed import Probed
 from rayflight.verification.ray_state import level2
+from rayflight.verification.watching import fallen
 
 __all__ = [
     "bad_nodes",
     "blocking",
     "diagnosis_from_checks",
     "failing_pods",
+    "fallen",
     "level1",
     "level2",
     "level3",
