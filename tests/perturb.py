@@ -200,7 +200,16 @@ def _claim(seen: Seen, name: str) -> Seen:
     return _now(seen, claims=bound)
 
 
+def _stacks(seen: Seen, numbers: str) -> Seen:
+    """Nobody looked at these ranks."""
+    gone = {int(number) for number in numbers.split(", ")}
+    assert seen.now.hang is not None
+    kept = tuple(it for it in seen.now.hang.processes if it.rank not in gone)
+    return _now(seen, hang=replace(seen.now.hang, processes=kept))
+
+
 FORMS: tuple[tuple[str, Callable[..., Seen]], ...] = (
+    (r"stacks? of ranks? (\d+(?:, \d+)*).*", _stacks),
     (r"event (\S+) on (\S+) (\S+)", _event),
     (r"(?:init )?container (\S+) of pod (\S+)", _container),
     (r"last message of container (\S+) of pod (\S+)", _container),

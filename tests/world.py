@@ -17,6 +17,7 @@ from rayflight.backends.base import ClusterRef, LogFile, RayJobs, Submission
 from rayflight.errors import ApiUnreachable, Conflict, PermissionMissing
 from rayflight.labels import FLIGHT, RUN, Owner
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.snapshot.hang import Sample, TrainingProcess
 from rayflight.snapshot.model import Gap, Job, Ray, Snapshot
 from rayflight.specs import ClusterSpec
 from rayflight.states import JobStatus
@@ -39,6 +40,8 @@ class Jobs(RayJobs):
         self.silent = False
         self.for_strangers = 401
         self.lose_answer = False
+        self.stacks: dict[tuple[str, int], Callable[[], Sample]] = {}
+        self.asked_for_stacks = 0
 
     def _answer(self) -> None:
         if self.silent:
@@ -85,6 +88,15 @@ class Jobs(RayJobs):
     async def read_driver_log(self, job: Job, offset: int, limit: int) -> bytes:
         self._answer()
         return self.log[offset : offset + limit]
+
+    async def processes(self, job: Job) -> tuple[TrainingProcess, ...]:
+        self._answer()
+        return tuple(TrainingProcess(pid=pid, ray_node=node, name="RayTrainWorker") for node, pid in self.stacks)
+
+    async def stack(self, process: TrainingProcess) -> Sample:
+        self._answer()
+        self.asked_for_stacks += 1
+        return self.stacks[process.ray_node, process.pid]()
 
     def put(self, submission_id: str, status: JobStatus, **changes: Any) -> None:
         known = self.table.get(submission_id) or Job(id=submission_id, status=status)

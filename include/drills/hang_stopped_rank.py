@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from hang_training import Rank, fly
 
@@ -16,6 +17,7 @@ class StoppedRank(Rank):
         """A stopped process answers nobody; only SIGCONT or SIGKILL reaches it."""
         if self.bad:
             os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(1)  # another thread takes the signal: this one must not come to the barrier meanwhile
         super().evaluate()
 
 

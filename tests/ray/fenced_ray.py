@@ -62,7 +62,8 @@ def head(folder: Path, *, gpus: int) -> Iterator[Path]:
         f"--object-store-memory=100000000 --temp-dir={folder}"
     ).split()
     programs = Path(sys.executable).parent  # the environment's `ray` and `python3`
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
+    # `bin` is where a test puts a program that shall be found first.
+    environment = {"PATH": f"{folder}/bin:{programs}:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
     with (folder / "start.log").open("wb") as log:
         process = subprocess.Popen(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rayflight.states import Stage
@@ -41,11 +41,12 @@ async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
 
 
 async def follow(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str, Any]:
-    """Arguments: cluster, submission_id, session, deadline (or None)."""
+    """Arguments: cluster, submission_id, session, deadline (or None), on_hang, hang_after (seconds, or None)."""
     from rayflight.backends.base import ClusterRef
     from rayflight.lifecycle.following import Follower
+    from rayflight.specs import OnHang
 
-    deadline = arguments.get("deadline")
+    deadline, silence = arguments.get("deadline"), arguments.get("hang_after")
     follower = Follower(
         tools=tools,
         flight=flight,
@@ -53,6 +54,8 @@ async def follow(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
         submission_id=arguments["submission_id"],
         session=arguments["session"],
         deadline=datetime.fromisoformat(deadline) if deadline else None,
+        on_hang=OnHang(arguments.get("on_hang") or OnHang.REPORT),
+        hang_after=timedelta(seconds=silence) if silence else None,
     )
     return (await follower.follow()).to_dict()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from rayflight.labels import Owner
+from rayflight.snapshot.hang import Sample, TrainingProcess
 from rayflight.snapshot.model import Job, Ray, Snapshot
 from rayflight.specs import ClusterSpec
 
@@ -110,6 +111,14 @@ class RayJobs(Protocol):
 
     async def read_driver_log(self, job: Job, offset: int, limit: int) -> bytes:
         """Bytes ``offset``..``offset+limit`` of the driver log; empty when there are none yet."""
+        ...
+
+    async def processes(self, job: Job) -> tuple[TrainingProcess, ...]:
+        """The processes that train in a running submission, without samples."""
+        ...
+
+    async def stack(self, process: TrainingProcess) -> Sample:
+        """One sample of a process's stack, or why there is none."""
         ...
 
 

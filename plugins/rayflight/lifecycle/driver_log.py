@@ -7,6 +7,7 @@ so the archive is exact and the task log can repeat at most one segment after a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from rayflight.lifecycle.flight import Tools
 from rayflight.snapshot.model import Job
 
 PROGRESS = b"RAYFLIGHT_PROGRESS "
+# Ray Train's controller, when its ranks have started (train/v2/…/worker_group.py): the one place where pids have ranks.
+_RANK = re.compile(rb"\(ip=(?P<ip>[^,\s]+), pid=(?P<pid>\d+)\) world_rank=(?P<rank>\d+), local_rank=(?P<local>\d+)")
 _TAIL = 400  # last lines that a diagnosis reads: several failures of Ray Train with their tracebacks
 RESULT = "RAYFLIGHT_RESULT "  # what a function returned: for a machine, and up to 256 KiB long
 _SHOWN = 80
@@ -25,7 +28,10 @@ _BLOCK = 1024 * 1024  # bytes per request and per segment
 
 @dataclass
 class DriverLog:
-    """One submission's driver log. ``progress`` is the last progress report seen in it, as the script printed it."""
+    """One submission's driver log. ``progress`` is the last progress report seen in it, as the script printed it.
+
+    ``reports`` counts them; ``ranks`` are those of Ray Train by address and process: (world rank, rank in its pod).
+    """
 
     tools: Tools
     api: RayJobs
@@ -33,6 +39,8 @@ class DriverLog:
     offset: int = 0
     progress: Mapping[str, Any] = field(default_factory=dict)
     tail: tuple[str, ...] = ()
+    reports: int = 0
+    ranks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
     async def resume(self) -> None:
         """Go on where the archive ends."""
@@ -73,6 +81,9 @@ class DriverLog:
             at = line.find(PROGRESS)
             if at >= 0:
                 self._progress(line[at + len(PROGRESS) :])
+            elif found := _RANK.search(line):
+                who = (found["ip"].decode(errors="replace"), int(found["pid"]))
+                self.ranks[who] = (int(found["rank"]), int(found["local"]))
         self.tail = (*self.tail, *data.decode(errors="replace").splitlines())[-_TAIL:]
 
     def _progress(self, text: bytes) -> None:
@@ -82,3 +93,4 @@ class DriverLog:
             return
         if isinstance(report, dict):
             self.progress = report
+            self.reports += 1

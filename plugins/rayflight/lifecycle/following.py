@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,8 +20,10 @@ from rayflight.findings import Decision, Diagnosis, Evidence, Finding, Layer
 from rayflight.labels import CONDEMNED
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.hangs import HangWatch
 from rayflight.lifecycle.watching import Watch
 from rayflight.snapshot.model import Job, Snapshot
+from rayflight.specs import OnHang
 from rayflight.states import JobStatus
 
 _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API has no watch
@@ -61,15 +63,27 @@ class Follower:
     submission_id: str
     session: str
     deadline: datetime | None = None
+    on_hang: OnHang = OnHang.REPORT
+    hang_after: timedelta | None = None
     status: str = ""
     hopeless_since: datetime | None = None
     silent_since: datetime | None = None
     looked_at: datetime | None = None
     snapshot: Snapshot | None = None
     watch: Watch = field(init=False)
+    hang: HangWatch = field(init=False)
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.tools, self.flight, self.ref)
+        self.hang = HangWatch(
+            tools=self.tools,
+            ref=self.ref,
+            folder=self.flight.folder,
+            submission=self.submission_id,
+            session=self.session,
+            on_hang=self.on_hang,
+            after=self.hang_after,
+        )
 
     async def follow(self) -> Outcome:
         """Returns on SUCCEEDED. Raises JobFailed with its diagnosis otherwise, WaitTimedOut at the deadline.
@@ -119,7 +133,10 @@ class Follower:
             await self._drain(log, job)
             return await self._ended(log, job)
         await log.pump(job)
+        self.hang.heard(log)
         await self._watch_both_layers(log)
+        if self.hopeless_since is None:
+            await self._watch_silence(api, job, log)
         return None
 
     def _note(self, job: Job) -> None:
@@ -209,6 +226,19 @@ class Follower:
                 diagnosis=diagnosis,
             )
 
+    async def _watch_silence(self, api: RayJobs, job: Job, log: DriverLog) -> None:
+        """A job in which nothing moves stays RUNNING, too; what becomes of it is the job's own ``on_hang``."""
+        diagnosis = await self.hang.look(api, job, self.snapshot, log) if self.snapshot else None
+        if diagnosis is None:
+            return
+        stopped = await api.stop(self.submission_id)
+        self.tools.say("on_hang is %s: asked Ray to stop %s (%s)", self.on_hang, self.submission_id, stopped)
+        raise JobFailed(
+            f"Submission {self.submission_id} is {self.status} but nothing moves",
+            which=f"on {self.ref}",
+            diagnosis=diagnosis,
+        )
+
     async def _observe(self) -> Snapshot:
         self.snapshot = await self.tools.observe(self.ref)
         await self.watch.look(self.snapshot)
@@ -241,10 +271,17 @@ class Follower:
         stopped = await api.stop(self.submission_id)
         self.tools.say("Out of time: asked Ray to stop %s (%s)", self.submission_id, stopped)
         cause = _out_of_time(self.submission_id, self.status, log.tail[-1] if log.tail else "")
+        hang = self.hang.finding
         raise JobFailed(
             f"Submission {self.submission_id} did not end in time",
             which=f"on {self.ref}",
-            diagnosis=Diagnosis(verdict="cause", cause=cause),
+            diagnosis=Diagnosis(verdict="cause", cause=cause)
+            if hang is None
+            else Diagnosis(
+                verdict="cause",
+                cause=replace(hang, decision=Decision.FAIL),
+                consequences=(replace(cause, consequence_of=(hang.id,)),),
+            ),
         )
 
 

@@ -16,6 +16,7 @@ from rayflight.errors import Conflict, ForeignObject, NotVerified
 from rayflight.labels import READY_SESSION, VERIFIED_SESSION, digest
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.rayjobs.packages import pack
+from rayflight.rayjobs.probe import HOOK, probe_package
 from rayflight.snapshot.model import Job
 from rayflight.specs import JobSpec, ScriptVariable
 from rayflight.states import JobStatus
@@ -106,6 +107,10 @@ async def _build(
     if job.working_dir is not None:
         package = await asyncio.to_thread(pack, job.working_dir)
         runtime_env["working_dir"] = await api.upload_package(package.name, package.archive)
+    if job.stack_signal:
+        package = await asyncio.to_thread(probe_package)
+        runtime_env["py_modules"] = [await api.upload_package(package.name, package.archive)]
+        runtime_env["worker_process_setup_hook"] = HOOK
     # Ray colours the prefix of every worker's line: escape codes in the archive and in the task log serve nobody.
     runtime_env["env_vars"] = {
         "RAY_COLOR_PREFIX": "0",

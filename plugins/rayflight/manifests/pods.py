@@ -6,7 +6,8 @@ utils/resources.go); the traps that follow from this are handled here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from rayflight.specs import ClusterSpec, EnvSource, HeadSpec, SecretKey, Toleration, WorkerGroup
@@ -18,11 +19,14 @@ WORKER_CONTAINER = "ray-worker"
 SHM_VOLUME = "rayflight-shm"
 GROUP_LABEL = "ray.io/group"
 CLUSTER_LABEL = "ray.io/cluster"
+# Ray 2.60 serves stacks of a training that hangs only so. Whoever reaches the dashboard may submit jobs: this adds no
+# power to that.
+_SERVES_STACKS = MappingProxyType({"RAY_DASHBOARD_ENABLE_PROFILING": "1"})
 
 
 def head_template(spec: ClusterSpec) -> KubeObject:
     """The pod template of the head."""
-    return _template(spec, spec.head, HEAD_CONTAINER, gpus={})
+    return _template(spec, spec.head, HEAD_CONTAINER, gpus={}, env=_SERVES_STACKS)
 
 
 def worker_template(spec: ClusterSpec, group: WorkerGroup, cluster: str) -> KubeObject:
@@ -47,7 +51,13 @@ def ray_start_params(pod: HeadSpec | WorkerGroup) -> dict[str, str]:
     return {**({} if derived else {"num-gpus": str(pod.gpus)}), **pod.ray_start_params}
 
 
-def _template(spec: ClusterSpec, pod: HeadSpec | WorkerGroup, name: str, gpus: dict[str, str]) -> KubeObject:
+def _template(
+    spec: ClusterSpec,
+    pod: HeadSpec | WorkerGroup,
+    name: str,
+    gpus: dict[str, str],
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> KubeObject:
     mounts = [*spec.volume_mounts, *pod.volume_mounts]
     volumes = [*spec.volumes, *pod.volumes]
     if pod.shm_size:
@@ -58,7 +68,7 @@ def _template(spec: ClusterSpec, pod: HeadSpec | WorkerGroup, name: str, gpus: d
         image=spec.image_of(pod),
         imagePullPolicy=spec.image_pull_policy,
         resources=_resources(pod, gpus),
-        env=_env(spec, pod),
+        env=_env(spec, pod, env),
         envFrom=[_env_source(source) for source in (*spec.env_from, *pod.env_from)],
         volumeMounts=mounts,
     )
@@ -83,9 +93,9 @@ def _resources(pod: PodSpec, gpus: dict[str, str]) -> KubeObject:
     return _present(limits={**limits, **gpus}, requests={**requests, **gpus})
 
 
-def _env(spec: ClusterSpec, pod: PodSpec) -> list[KubeObject]:
-    """The pod's own variables win over those of all pods, whichever way either is given."""
-    plain: dict[str, str | SecretKey] = {**spec.env, **spec.env_from_secrets, **pod.env, **pod.env_from_secrets}
+def _env(spec: ClusterSpec, pod: PodSpec, ours: Mapping[str, str]) -> list[KubeObject]:
+    """The pod's own variables win over those of all pods, whichever way either is given, and both over ours."""
+    plain: dict[str, str | SecretKey] = {**ours, **spec.env, **spec.env_from_secrets, **pod.env, **pod.env_from_secrets}
     return [{"name": name, **_env_value(value)} for name, value in plain.items()]
 
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from rayflight.errors import ApiError, ApiUnreachable, Conflict
+from rayflight.rayjobs import stacks
 from rayflight.rayjobs.refusals import kube_status, reason, refusal
 from rayflight.rayjobs.transport import Response, Transport
 from rayflight.snapshot import ray as facts
+from rayflight.snapshot.hang import Sample, TrainingProcess
 from rayflight.snapshot.model import Gap, Job, Ray
 
 if TYPE_CHECKING:
@@ -169,6 +171,14 @@ class RayJobsClient:
             if block is not None:
                 return block
         return (await self._whole_log(job, name))[offset : offset + limit]
+
+    async def processes(self, job: Job) -> tuple[TrainingProcess, ...]:
+        """The processes that train, without samples."""
+        return await stacks.processes(self._transport, job)
+
+    async def stack(self, process: TrainingProcess) -> Sample:
+        """One sample of a process's stack, or why there is none."""
+        return await stacks.stack(self._transport, process)
 
     async def _whole_log(self, job: Job, name: str) -> bytes:
         """The dashboard knows no offsets: it sends the file whole, straight from the node or out of its job store."""

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from rayflight.snapshot.conditions import Condition as Condition  # noqa: PLC0414 - part of the model
 from rayflight.snapshot.conditions import Strings
+from rayflight.snapshot.hang import Hang
 from rayflight.snapshot.surroundings import Gang, LimitRange, NetworkPolicy, Queue, QueuePlace, RayJob, Workload
 from rayflight.states import JobStatus
 
@@ -349,7 +350,8 @@ class Snapshot:
     ``nodes``: who holds what ours wait for. ``logs`` are the last lines of logs, by ``POD/CONTAINER``,
     ``POD/CONTAINER/previous`` or ``driver/SUBMISSION``. ``backend`` says where it runs: what has no meaning there is
     "not applicable" to a verification. What stands around the cluster is None where nobody looked at it. ``relists``
-    counts by kind how often the collector's watch expired: what came and went unseen then is not known.
+    counts by kind how often the collector's watch expired: what came and went unseen then is not known. ``hang`` is a
+    silence of the running job that was looked into, None where nothing was silent.
     """
 
     namespace: str
@@ -375,6 +377,7 @@ class Snapshot:
     network_policies: tuple[NetworkPolicy, ...] | None = None
     rayjobs: tuple[RayJob, ...] | None = None
     relists: Mapping[str, int] = field(default_factory=dict)
+    hang: Hang | None = None
 
     @property
     def head(self) -> Pod | None:

@@ -76,6 +76,7 @@ class JobSpec(Strict):
     timeout: Duration | None = None
     on_hang: OnHang = OnHang.REPORT
     hang_after: Duration | None = None
+    stack_signal: bool = False
 
     @field_validator("entrypoint")
     @classmethod
@@ -113,6 +114,9 @@ class JobSpec(Strict):
             raise ValueError(
                 f"runtime_env.working_dir {inside!r} is a local folder; give it as working_dir, it is uploaded"
             )
+        taken = sorted({"py_modules", "worker_process_setup_hook"} & set(self.runtime_env)) if self.stack_signal else []
+        if taken:
+            raise ValueError(f"stack_signal sets runtime_env.{taken[0]} itself; leave one of the two out")
         clash = sorted(set(self.env) & set(self.runtime_env.get("env_vars") or {}))
         if clash:
             raise ValueError(f"{', '.join(clash)} stands in env and in runtime_env.env_vars; keep one")

@@ -106,6 +106,8 @@ class SubmitRayJob(FlightOperator):
             "submission_id": submitted.id,
             "session": submitted.session,
             "deadline": self.deadline(limit) if limit else None,
+            "on_hang": str(job.on_hang),
+            "hang_after": job.hang_after.total_seconds() if job.hang_after else None,
         }
         self.followed = {**arguments, "ti": ti}
         return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rayflight.diagnosis.kind import Kind
-from rayflight.diagnosis.kinds import admission, airflow, kuberay, nodes, pods, queues, ray, user
+from rayflight.diagnosis.kinds import admission, airflow, hangs, kuberay, nodes, pods, queues, ray, user
 
 KINDS: Mapping[str, Kind] = {
     kind.id: kind
     for family in (
         *(nodes.KINDS, pods.KINDS, admission.KINDS, queues.KINDS, kuberay.KINDS, ray.KINDS, user.KINDS, airflow.KINDS),
+        hangs.KINDS,
     )
     for kind in family
 }

@@ -1,0 +1,91 @@
+"""Who stands where in a silent training: the one that is waited for is named, and nobody when that is not seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rayflight.findings import Decision
+from rayflight.snapshot.hang import Hang, Sample
+from rayflight.states import JobStatus
+from tests.examples.hangs import BARRIER, COMPUTING, EXAMPLES, LOADER, MUTE, rank, reducing, silence, stack
+from tests.examples.shape import NOTED, PODS
+from tests.made_up import job, ray, snapshot
+from tests.unit.diagnosis.asking import found, ids
+
+
+def hang_of(name: str) -> Hang:
+    hang = EXAMPLES[name].seen.hang
+    assert hang is not None
+    return hang
+
+
+def seen_of(hang: Hang, status: JobStatus = JobStatus.RUNNING):
+    return snapshot(ray=ray(*PODS, jobs=(job(status),)), hang=hang)
+
+
+@pytest.mark.parametrize(
+    ("on_hang", "decision"),
+    [("report", Decision.WAIT), ("fail", Decision.FAIL), ("retry", Decision.RETRY_ELSEWHERE)],
+)
+def test_the_job_says_what_becomes_of_a_hang(on_hang, decision):
+    hang = replace(hang_of("rank-stuck"), on_hang=on_hang)
+    assert found(seen_of(hang), **NOTED)["rank-stuck"].decision is decision
+
+
+def test_who_is_slow_is_waited_for_whatever_the_job_says():
+    hang = replace(hang_of("rank-slow"), on_hang="fail")
+    assert found(seen_of(hang), **NOTED)["rank-slow"].decision is Decision.WAIT
+
+
+def test_of_two_ranks_the_one_in_the_collective_is_the_one_that_waits():
+    said = found(seen_of(silence(rank(0, LOADER), rank(1, reducing()))), **NOTED)["rank-stuck"].summary
+    assert said.startswith("rank 0 on pod")
+    assert "1 other waits for it in all_reduce" in said
+
+
+def test_of_two_ranks_in_no_collective_nobody_is_blamed():
+    lock = stack(("Lock.acquire", "threading.py", 1), ("step", "train.py", 70))
+    said = found(seen_of(silence(rank(0, LOADER), rank(1, lock))), **NOTED)["training-stands-still"].summary
+    assert "rank 0 on pod" in said
+    assert "waiting for input data" in said
+    assert "waiting for another thread, in step (train.py:70)" in said
+
+
+def test_what_moves_everywhere_is_no_hang():
+    assert ids(seen_of(silence(rank(0, *COMPUTING), rank(1, *COMPUTING))), **NOTED) == []
+
+
+def test_a_long_step_that_computes_is_no_hang():
+    busy = stack(("conv2d", "model.py", 5), busy=True)
+    assert ids(seen_of(silence(rank(0, busy), rank(1, busy))), **NOTED) == []
+
+
+def test_one_sample_tells_nothing():
+    hang = replace(hang_of("rank-stuck"), taken_at=("2026-12-01T10:00:50Z",))
+    assert ids(seen_of(hang), **NOTED) == []
+
+
+def test_when_nobody_answers_nobody_is_blamed():
+    assert ids(seen_of(silence(rank(0, MUTE), rank(1, MUTE))), **NOTED) == []
+
+
+def test_the_stacks_of_another_submission_or_of_an_ended_one_say_nothing():
+    hang = hang_of("rank-stuck")
+    assert ids(seen_of(replace(hang, submission="another")), **NOTED) == []
+    assert ids(seen_of(hang, JobStatus.SUCCEEDED), **NOTED) == []
+
+
+def test_ranks_of_one_collective_stand_together_whatever_their_part_in_it():
+    """Rank 0 receives from everybody, the others from rank 0: below the collective that is no difference."""
+    deep = Sample(frames=(replace(LOADER.frames[0], function="_recv", line=9), *reducing().frames))
+    said = found(seen_of(silence(rank(0, deep), rank(1, reducing()), rank(2, BARRIER))), **NOTED)
+    assert said["collectives-out-of-step"].summary.startswith("rank 2 on pod")
+
+
+def test_many_ranks_are_counted_and_the_outlier_is_named():
+    hang = silence(*(rank(number, reducing()) for number in range(63)), rank(63, LOADER))
+    said = found(seen_of(hang), **NOTED)["rank-stuck"].summary
+    assert said.startswith("rank 63 on pod")
+    assert "63 others wait for it in all_reduce" in said
