@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from testbed.errors import TestbedError, Unsupported
@@ -25,9 +25,9 @@ _PACKAGES = {
 }
 
 
-def ensure(say: Callable[[str], None]) -> None:
+def ensure(say: Callable[[str], None], packages: Mapping[str, str] = _PACKAGES) -> None:
     """Install what is missing with apt-get; nothing is missing on a machine that ran this before."""
-    missing = [package for package, proof in _PACKAGES.items() if not _present(proof)]
+    missing = [package for package, proof in packages.items() if not _present(proof)]
     if not missing:
         return
     if shutil.which("apt-get") is None:

@@ -69,18 +69,24 @@ class DrillFlight:
         if not self.hangar.namespace:
             self.scene.cluster.create_namespace(self.scene.namespace)
         try:
-            self._prepare()
-            run = self._take_off()
-            self._wait_for_verdicts(run)
-            self._wait_for_proofs(run)
+            with self.scene.keep:
+                with self.scene.undo:
+                    self._prepare()
+                    run = self._take_off()
+                    self._wait_for_verdicts(run)
+                    self._wait_for_proofs(run)
+                self._land(run)
+            return self._rows(run)
         finally:
-            self._ray_ends.set()
-            self.scene.undo.close()
-        self._land(run)
-        rows = self._rows(run)
+            self._clear_away()
+
+    def _clear_away(self) -> None:
+        """Also after a drill that broke: nothing of it may disturb the next."""
+        self._ray_ends.set()
+        if self.run and self.hangar.client.run_state(self.run) not in RUN_ENDED:
+            self.hangar.client.mark_run(self.run)
         if not self.hangar.namespace:
             self.scene.cluster.delete_namespace(self.scene.namespace)
-        return rows
 
     @property
     def _first(self) -> Drill:

@@ -6,7 +6,10 @@ a component, but for the proxy that loses an answer.
 
 from __future__ import annotations
 
+import shutil
 import signal
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,7 +18,7 @@ from typing import Any
 
 from dev.airflow_process import wait_until
 from dev.cluster import RAY, Cluster
-from testbed import gpu
+from testbed import gpu, network, packages
 from testbed.faults import Faults
 from testbed.faults_proxy import Drop, FlakyProxy, Pass
 
@@ -24,7 +27,10 @@ NAME = "rayflight-drill"
 
 @dataclass
 class Scene:
-    """Where one drill happens. ``faults`` and ``flaky`` are there on the testbed only."""
+    """Where one drill happens. ``faults`` and ``flaky`` are there on the testbed only.
+
+    ``undo`` mends the fault once the verdict is known; ``keep`` ends what the cluster needs until it is gone.
+    """
 
     cluster: Cluster
     namespace: str
@@ -32,6 +38,7 @@ class Scene:
     flaky: FlakyProxy | None = None
     raycluster: str = ""
     undo: ExitStack = field(default_factory=ExitStack)
+    keep: ExitStack = field(default_factory=ExitStack)
 
     @property
     def testbed(self) -> Faults:
@@ -152,6 +159,17 @@ def lose_answer(scene: Scene, match: str) -> None:
     scene.undo.callback(scene.flaky.clear)
 
 
+def redis(scene: Scene, port: str) -> None:
+    """Debian's Redis on the testbed's own address: where a GCS with fault tolerance keeps its state."""
+    packages.ensure(lambda _: None, {"redis-server": "redis-server"})
+    folder = tempfile.mkdtemp(prefix="rayflight-redis-")
+    scene.keep.callback(shutil.rmtree, folder, ignore_errors=True)
+    command = ["redis-server", "--bind", network.API_ADDRESS, "--port", port, "--protected-mode", "no"]
+    server = subprocess.Popen([*command, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
+    scene.keep.callback(server.wait)
+    scene.keep.callback(server.terminate)
+
+
 def _evict(scene: Scene, pod: str) -> None:
     path = f"/api/v1/namespaces/{scene.namespace}/pods/{pod}/eviction"
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": scene.namespace}}
@@ -176,4 +194,5 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "stop-kubelet": stop_kubelet,
     "stop-plugin": stop_plugin,
     "lose-answer": lose_answer,
+    "redis": redis,
 }
