@@ -23,6 +23,7 @@ from rayflight.lifecycle.flight import Tools
 from rayflight.lifecycle.hang_probe import look_inside
 from rayflight.snapshot.hang import Hang, Sample, TrainingProcess
 from rayflight.snapshot.model import Job, Snapshot
+from rayflight.snapshot.readiness import map_pods
 from rayflight.specs import OnHang
 from rayflight.states import JobStatus
 
@@ -178,6 +179,7 @@ def _placed(
 ) -> tuple[TrainingProcess, ...]:
     """With rank, pod, Kubernetes node and GPU, as far as they are known; by rank."""
     nodes = {node.id: node for node in (seen.ray.nodes if seen.ray else ())}
+    pods = {node.id: name for name, found in map_pods(seen).candidates.items() for node in found}
     places = {pod.name: pod.node for pod in seen.pods}
     here: dict[str, int] = {}
     for process in processes:
@@ -189,7 +191,7 @@ def _placed(
         gpus = int(node.resources.get("GPU", 0)) if node else 0
         # Ray Train gives the ranks of a pod its GPUs in order; with fewer ranks than GPUs nobody says which they have.
         mine = local if gpus == here[process.ray_node] else None
-        pod = node.pod if node else ""
+        pod = pods.get(process.ray_node, "")
         placed.append(
             replace(process, rank=rank, pod=pod, node=places.get(pod) or "", gpu="" if mine is None else str(mine))
         )

@@ -47,7 +47,7 @@ def read_dump(text: str, how: str) -> Sample:
         return Sample(why=f"no thread in {how}'s answer", how=how)
     best = max(threads, key=_Thread.depth)
     if best.depth() == (False, 0):  # nothing but machinery: the main thread is what people expect to see
-        best = next((thread for thread in threads if thread.name == "MainThread"), threads[0])
+        best = next((thread for thread in threads if thread.name == "MainThread"), threads[-1])  # the oldest
     return Sample(frames=best.frames, busy=best.busy, how=how)
 
 
@@ -66,7 +66,7 @@ def read_refusal(text: str) -> Sample:
 def is_machinery(frame: Frame) -> bool:
     """Whether the frame is Ray's or Python's own: every worker has it, whatever it trains."""
     top = frame.file.partition("/")[0].removesuffix(".py")
-    return top == "ray" or top in sys.stdlib_module_names or frame.file.startswith("<")
+    return top == "ray" or top in sys.stdlib_module_names or frame.file.startswith("<frozen ")
 
 
 def _threads(text: str) -> list[_Thread]:
