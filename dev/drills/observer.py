@@ -105,10 +105,12 @@ class Observer:
             self.note(namespace, text)
 
     def _ask_ray(self, namespace: str, cluster: str, until: threading.Event) -> None:
-        kube, told = Cluster(self.kubeconfig), set[str]()
+        kube, told, silence = Cluster(self.kubeconfig), set[str](), _Silence()
         while not until.is_set() and not self._ended.is_set():
             with suppress(*_UNREACHABLE):
-                for at, text in [*_jobs(kube, namespace, cluster), *_demands(kube, namespace, cluster)]:
+                jobs = kube.ray_jobs(namespace, cluster)
+                logs = silence.of(kube, namespace, cluster, jobs)
+                for at, text in [*_jobs(jobs), *logs, *_demands(kube, namespace, cluster)]:
                     if text not in told:
                         told.add(text)
                         self.note(namespace, text, at)
@@ -145,8 +147,25 @@ def _changes(kubeconfig: Path, path: str, ended: threading.Event) -> Iterator[tu
             yield change["type"] == "DELETED", change["object"]
 
 
-def _jobs(kube: Cluster, namespace: str, cluster: str) -> Iterator[tuple[float, str]]:
-    for job in kube.ray_jobs(namespace, cluster):
+@dataclass
+class _Silence:
+    """How long the driver logs of running jobs have not grown."""
+
+    grown: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def of(self, kube: Cluster, namespace: str, cluster: str, jobs: Sequence[Any]) -> Iterator[tuple[float, str]]:
+        service = f"/api/v1/namespaces/{namespace}/services/{cluster}-head-svc:dashboard/proxy"
+        for name in (job["submission_id"] for job in jobs if job["status"] == "RUNNING"):
+            size = len(str(kube.request("GET", f"{service}/api/jobs/{name}/logs").get("logs")))
+            before, since = self.grown.get(name, (-1, 0.0))
+            if size != before:
+                since = time.time()
+                self.grown[name] = (size, since)
+            yield time.time(), f"Silence {name} {int(time.time() - since) // 5 * 5} s"
+
+
+def _jobs(jobs: Sequence[Any]) -> Iterator[tuple[float, str]]:
+    for job in jobs:
         ended = job.get("end_time")
         message = " ".join(str(job.get("message") or "").split())[:200]
         yield ended / 1000 if ended else time.time(), f"Submission {job.get('submission_id')} {job['status']} {message}"
