@@ -14,7 +14,7 @@ from dev.drills.results import Answer
 DAG = "failure_drills"
 TRAIN = "train"
 FAILED = ("failed", "up_for_retry")
-_FIRED, _FAILED, _RETRY = "Trigger fired event", "Task failed with exception", "Retry policy decision"
+_FIRED, _FAILED = "Trigger fired event", "Task failed with exception"
 
 
 def failed_task(tasks: Sequence[Task], index: int) -> Task | None:
@@ -38,7 +38,6 @@ def answer(client: AirflowClient, run: Run, task: Task) -> Answer:
     events = client.log_events(run, task.task_id, task.map_index, max(task.try_number, 1))
     told = _last(events, _FAILED)
     fired = _last(events, _FIRED)
-    retry = _last(events, _RETRY) or {}
     return Answer(
         error=said.get("error", "") or client.failure(run, task).partition(":")[0],
         cause=said.get("id", ""),
@@ -47,7 +46,7 @@ def answer(client: AirflowClient, run: Run, task: Task) -> Answer:
         decided=_when(fired or told),
         told=_when(told),
         retried=task.state == "up_for_retry",
-        retry_delay=" ".join(str(retry[key]) for key in ("delay", "retry_delay") if retry.get(key)),
+        retry_after=said.get("retry_after"),
     )
 
 

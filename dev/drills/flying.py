@@ -27,6 +27,7 @@ from testbed.faults_proxy import FlakyProxy
 
 INSTANCE = "drills"
 _EVERY = 0.5  # seconds between looks at a run
+_USUAL_DELAY = 15.0  # seconds: training_run's own delay between tries, and a margin
 _LANDING = 150.0  # seconds for teardowns
 _PROGRESS = "RAYFLIGHT_PROGRESS"
 
@@ -141,6 +142,14 @@ class DrillFlight:
                 answer.proof = f"the run did not end within {drill.seconds:.0f} s"
             elif drill.proof:
                 answer.proof = proofs.PROOFS[drill.proof](self.hangar.observer, self.scene)
+            elif answer.retried and answer.retry_after:
+                answer.proof = self._retried_early(run, index, answer)
+
+    def _retried_early(self, run: Run, index: int, answer: Answer) -> str:
+        """Airflow's own delay would be over by then; the one that the diagnosis named is not."""
+        time.sleep(max(0.0, (answer.told or 0) + _USUAL_DELAY - time.time()))
+        waiting = answers.failed_task(self.hangar.client.tasks(run), index)
+        return "" if waiting else f"retried within {_USUAL_DELAY:.0f} s, the diagnosis said {answer.retry_after:.0f} s"
 
     def _note(self, run: Run, tasks: Sequence[Task]) -> None:
         """What only Airflow knows, for the observer: when a task began; and where to ask Ray."""

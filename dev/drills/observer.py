@@ -62,7 +62,7 @@ class Observer:
     ) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(0.2)  # one that waits for the next change of a quiet kind ends with the process
 
     def first(self, sign: str, namespace: str, since: float) -> Sight | None:
         """The earliest change from ``since`` on that shows the sign, of the namespace or of no namespace."""

@@ -30,7 +30,7 @@ class Row:
     cause: str = ""
     decision: str = ""
     retried: bool | None = None
-    retry_delay: str = ""
+    retry_after: float | None = None
     alerted: bool = False
     left: tuple[str, ...] = ()
     said: str = ""
@@ -53,9 +53,9 @@ class Answer:
     decided: float | None = None
     told: float | None = None
     retried: bool | None = None
-    retry_delay: str = ""
+    retry_after: float | None = None  # seconds
     alerted: bool = False
-    proof: str = ""  # what a drill that must end well did not show
+    proof: str = ""  # what else must be true and was not seen
     left: list[str] = field(default_factory=list)
 
     @property
@@ -76,7 +76,7 @@ def judged(drill: Drill, answer: Answer, *, provoked: float | None, sign: tuple[
         cause=answer.named,
         decision=answer.decision or ("fail" if answer.error else ""),
         retried=answer.retried,
-        retry_delay=answer.retry_delay,
+        retry_after=answer.retry_after,
         alerted=answer.alerted,
         left=tuple(answer.left),
         said=answer.text,
@@ -125,7 +125,8 @@ def shown(rows: Sequence[Row]) -> str:
     lines: list[Sequence[str]] = [(*header, "")]
     for row in rows:
         seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
-        retry = {None: "", False: "no", True: f"yes {row.retry_delay}".rstrip()}[row.retried]
+        after = f"after {row.retry_after:.0f} s" if row.retry_after else "yes"
+        retry = {None: "", False: "no", True: after}[row.retried]
         lines.append(
             (
                 row.drill,
