@@ -71,6 +71,7 @@ test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/ray
 	$(BIN)/pytest tests/local
 	$(BIN)/pytest tests/drills
+	$(BIN)/pytest tests/compose
 	$(PYTHON) -m testbed down
 	RAYFLIGHT_TEST_KUBERAY=1.5.0 $(BIN)/pytest -m "not full" tests/kube
 	$(PYTHON) -m testbed down

@@ -133,6 +133,10 @@ class AirflowClient:
         answer = self._send("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
         return Run(dag_id, answer["dag_run_id"])
 
+    def runs(self, dag_id: str) -> set[str]:
+        """Ids of the runs that Airflow remembers, the latest hundred."""
+        return {run["dag_run_id"] for run in self._get(f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"]}
+
     def run_state(self, run: Run) -> str:
         """queued, running, success or failed."""
         return str(self.run(run)["state"])

@@ -37,7 +37,7 @@ DIST_PACKAGES = f"usr/local/lib/python{PYTHON}/dist-packages"
 def make_rootfs(root: Path, cache: Path, log: Path, say: Say) -> None:
     """Fill `root` (which must not exist) with Debian, PyTorch and Ray."""
     say(f"Ray image: debootstrap {SUITE} with PyTorch (about 90 s)")
-    _debootstrap(root, log)
+    debootstrap(root, log)
     say(f"Ray image: installing {' '.join(REQUIREMENTS)}")
     _install_ray(root, cache, log)
     say("Ray image: compiling Python files, so that no pod has to")
@@ -51,24 +51,25 @@ def make_rootfs(root: Path, cache: Path, log: Path, say: Say) -> None:
     )
 
 
-def _debootstrap(root: Path, log: Path) -> None:
+def debootstrap(root: Path, log: Path, *, suite: str = SUITE, packages: Sequence[str] = PACKAGES) -> None:
+    """Fill `root` with a Debian of these packages."""
     if shutil.which("debootstrap", path=_path()) is None:
         raise TestbedError("debootstrap is not installed; apt-get install debootstrap, then run it again")
     mirror = debian_mirror(_apt_sites())
     command = [
         *CONTAINED,
-        *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
-        *(SUITE, str(root), *([mirror, *_script(root.parent)] if mirror else [])),
+        *("debootstrap", "--variant=minbase", f"--include={','.join(packages)}"),
+        *(suite, str(root), *([mirror, *_script(suite, root.parent)] if mirror else [])),
     ]
     run(command, log, "debootstrap", _apt_proxy())
 
 
-def _script(scratch: Path) -> list[str]:
+def _script(suite: str, scratch: Path) -> list[str]:
     """Return debootstrap's script for the suite: none where it knows the suite, else a copy of its own for sid."""
     scripts = Path("/usr/share/debootstrap/scripts")
-    if (scripts / SUITE).exists():
+    if (scripts / suite).exists():
         return []
-    private = scratch / f"{SUITE}.script"
+    private = scratch / f"{suite}.script"
     shutil.copyfile(scripts / "sid", private)
     return [str(private)]
 

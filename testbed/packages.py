@@ -25,6 +25,10 @@ _PACKAGES = {
 }
 
 
+# for the test of docker-compose.yaml
+DOCKER = {"docker.io": "dockerd", "docker-compose": "docker-compose", "debootstrap": "debootstrap"}
+
+
 def ensure(say: Callable[[str], None], packages: Mapping[str, str] = _PACKAGES) -> None:
     """Install what is missing with apt-get; nothing is missing on a machine that ran this before."""
     missing = [package for package, proof in packages.items() if not _present(proof)]
@@ -32,8 +36,8 @@ def ensure(say: Callable[[str], None], packages: Mapping[str, str] = _PACKAGES) 
         return
     if shutil.which("apt-get") is None:
         raise Unsupported(
-            f"the testbed needs {', '.join(missing)} and this system has no apt-get: install them, "
-            f"with the CNI plugins in {CNI_PLUGINS}"
+            f"{', '.join(missing)} are needed and this system has no apt-get: install them, "
+            f"CNI plugins in {CNI_PLUGINS}"
         )
     say(f"installing Debian packages: {' '.join(missing)}")
     begun = time.monotonic()
