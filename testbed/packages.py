@@ -25,7 +25,7 @@ _PACKAGES = {
 }
 
 
-# for the test of docker-compose.yaml
+# For the test of docker-compose.yaml.
 DOCKER = {"docker.io": "dockerd", "docker-compose": "docker-compose", "debootstrap": "debootstrap"}
 
 
