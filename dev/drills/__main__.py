@@ -125,7 +125,7 @@ def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
         )
         airflow = stack.enter_context(Airflow(settings))
         airflow.client.wait_for_dag(DAG)
-        observer = stack.enter_context(Observer(place.kubeconfig))
+        observer = stack.enter_context(Observer(place.kubeconfig, given.namespace if given.kubeconfig else ""))
         yield Hangar(
             client=airflow.client,
             place=place,

@@ -47,6 +47,7 @@ class Observer:
     """``with Observer(kubeconfig) as observer``: everything since then. ``more``: further kinds by path."""
 
     kubeconfig: Path
+    namespace: str = ""  # where nothing else may be listed
     more: dict[str, str] = field(default_factory=dict)
     seen: list[Sight] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -54,7 +55,7 @@ class Observer:
 
     def __enter__(self) -> Self:
         for path, kind in (WATCHED | self.more).items():
-            self._run(partial(self._watch, path, kind))
+            self._run(partial(self._watch, within(path, self.namespace), kind))
         return self
 
     def __exit__(
@@ -115,6 +116,16 @@ class Observer:
                         told.add(text)
                         self.note(namespace, text, at)
             until.wait(0.7)
+
+
+def within(path: str, namespace: str) -> str:
+    """The collection of one namespace, where there is one and the kind has namespaces.
+
+    >>> within("/api/v1/pods", "mine"), within("/api/v1/nodes", "mine"), within("/api/v1/pods", "")
+    ('/api/v1/namespaces/mine/pods', '/api/v1/nodes', '/api/v1/pods')
+    """
+    base, _, plural = path.rpartition("/")
+    return path if not namespace or plural == "nodes" else f"{base}/namespaces/{namespace}/{plural}"
 
 
 def _changes(kubeconfig: Path, path: str, ended: threading.Event) -> Iterator[tuple[bool, dict[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dev.drills.lines import line
-from dev.drills.observer import Observer, Sight
+from dev.drills.observer import Observer, Sight, within
 from dev.drills.table import read
 
 SIGNS = {drill.name: drill.sign for drill in read()}
@@ -76,3 +76,9 @@ def test_the_first_sign_is_the_earliest_since_the_fault_in_that_namespace():
     ]
     assert observer.first(SIGNS["head-pod-lost"], "mine", since=2) == Sight(7, "mine", "Pod a-head-b deleting")
     assert observer.first(SIGNS["head-pod-lost"], "nobody", since=0) is None
+
+
+def test_only_its_own_namespace_is_watched_where_no_other_may_be():
+    assert within("/apis/ray.io/v1/rayclusters", "mine") == "/apis/ray.io/v1/namespaces/mine/rayclusters"
+    assert within("/api/v1/nodes", "mine") == "/api/v1/nodes"
+    assert within("/api/v1/pods", "") == "/api/v1/pods"
