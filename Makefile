@@ -9,7 +9,7 @@ CODE := plugins testbed dags docs/examples dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-full demo-kube drills bench-lifecycle bench-import bench-diagnose docs dist lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-kueue test-full demo-kube drills bench-lifecycle bench-import bench-diagnose docs dist lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -65,6 +65,10 @@ test-kube: venv ## quick tests on a whole testbed: kubelets, KubeRay, Ray (Linux
 	$(BIN)/pytest -m "not full" tests/api tests/airflow_real tests/kube
 	$(BIN)/pytest -m "not full" tests/drills
 
+test-kueue: venv ## queues, quotas and preemption on a testbed with the real Kueue (Linux, root, Go)
+	$(PYTHON) -m testbed build --kueue
+	$(BIN)/pytest tests/kueue
+
 test-full: venv ## everything, also what is slow
 	$(PYTHON) -m testbed build
 	$(BIN)/pytest tests/unit tests/airflow tests/api tests/airflow_real tests/kube
@@ -72,6 +76,8 @@ test-full: venv ## everything, also what is slow
 	$(BIN)/pytest tests/local
 	$(BIN)/pytest tests/drills
 	$(BIN)/pytest tests/compose
+	$(PYTHON) -m testbed build --kueue
+	$(BIN)/pytest tests/kueue
 	$(PYTHON) -m testbed down
 	RAYFLIGHT_TEST_KUBERAY=1.5.0 $(BIN)/pytest -m "not full" tests/kube
 	$(PYTHON) -m testbed down

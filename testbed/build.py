@@ -25,6 +25,8 @@ KUBERNETES_VERSION = "v1.36.3"
 KUBERAY_VERSIONS = ("1.6.0", "1.5.0")
 KUBE_COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet")
 
+KUEUE_VERSION = "0.17.0"
+_KUEUE_MODULE = "sigs.k8s.io/kueue"
 _KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
 # Without a version in the binary Kubernetes calls itself v0.0.0-master, and clients that compare versions refuse it.
 _VERSION_FLAGS = " ".join(
@@ -56,6 +58,7 @@ KUBERNETES = Program(
 COREDNS = Program("coredns", (".",), "coredns", "", "about 1 minute")
 # Two programs in one folder: deviceplugin and pause (the program of the pause image).
 DEVICE_PLUGIN = Program("deviceplugin", (".", "./cmd/pause"), None, "", "seconds")
+KUEUE = Program("kueue", (f"{_KUEUE_MODULE}/cmd/kueue",), "kueue", "", "about 4 to 8 minutes")
 
 
 def kuberay(version: str) -> Program:
@@ -119,6 +122,26 @@ def ensure_crds(version: str, cache: Path) -> Path:
         for crd in sorted((module / "config" / "crd" / "bases").glob("*.yaml")):
             shutil.copyfile(crd, temporary / crd.name)
         shutil.copyfile(module / "config" / "rbac" / "role.yaml", temporary / "role.yaml")
+        _publish(temporary, target)
+    return target
+
+
+def ensure_kueue_manifests(cache: Path) -> Path:
+    """Folder with Kueue's CRDs, webhook configurations and roles, in a subfolder each."""
+    source = SOURCES / KUEUE.folder
+    target = cache / "kueue-manifests" / build_key(source, (), "", "")
+    if not target.is_dir():
+        module = Path(_go("mod", "download", "-json", _KUEUE_MODULE, folder=source, field="Dir"))
+        components = module / "config" / "components"
+        temporary = _scratch(target)
+        for name, files in {
+            "crds": sorted((components / "crd" / "bases").glob("*.yaml")),
+            "webhooks": [components / "webhook" / "manifests.yaml"],
+            "roles": [components / "rbac" / name for name in ("role.yaml", "metrics_auth_role.yaml")],
+        }.items():
+            (temporary / name).mkdir()
+            for path in files:
+                shutil.copyfile(path, temporary / name / path.name)
         _publish(temporary, target)
     return target
 

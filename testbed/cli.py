@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed import api, build, cluster, faults_cli, host, packages
+from testbed import api, build, cluster, faults_cli, host, kueue, kueue_objects, packages
 from testbed.errors import TestbedError
 from testbed.paths import Layout
 from testbed.process import Processes
@@ -36,8 +36,17 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--kuberay", default=build.KUBERAY_VERSIONS[0], choices=build.KUBERAY_VERSIONS, help="default: %(default)s"
     )
+    up.add_argument(
+        "--kueue",
+        action=argparse.BooleanOptionalAction,
+        help=f"add Kueue v{build.KUEUE_VERSION} (minutes to build the first time), or take it out; default: as it is",
+    )
+    up.add_argument(
+        "--kueue-pods-ready", type=int, metavar="SECONDS", help="Kueue's waitForPodsReady.timeout; default: off"
+    )
     make = verbs.add_parser("build", help="only build what `up` would build: programs, images, nothing is started")
     make.add_argument("--kuberay", default=build.KUBERAY_VERSIONS[0], choices=build.KUBERAY_VERSIONS)
+    make.add_argument("--kueue", action="store_true", help="Kueue, too")
     make.add_argument("--api-only", action="store_true", help="only what an API server of its own needs")
     down = verbs.add_parser("down", help="stop everything and leave the host as it was")
     status = verbs.add_parser("status", help="what runs and what is ready; exit code 3 when it is not all up")
@@ -83,9 +92,15 @@ def _up(options: argparse.Namespace, layout: Layout) -> int:
         if _is_api_only(options):
             api.start(layout, options.kuberay, say)
         else:
-            cluster.up(layout, options.kuberay, say)
+            cluster.up(layout, options.kuberay, say, _queueing(options))
     say(f"up with KubeRay {options.kuberay}; export KUBECONFIG={layout.kubeconfig}")
     return 0
+
+
+def _queueing(options: argparse.Namespace) -> cluster.Queueing:
+    seconds = options.kueue_pods_ready
+    pods_ready = None if seconds is None else kueue_objects.PodsReady(seconds)
+    return cluster.Queueing(True if pods_ready else options.kueue, pods_ready)
 
 
 def _build(options: argparse.Namespace, layout: Layout) -> int:
@@ -99,6 +114,8 @@ def _build(options: argparse.Namespace, layout: Layout) -> int:
         cluster.require_possible()
         packages.ensure(say)
         cluster.prepare(layout.cache, options.kuberay, say)
+        if options.kueue:
+            kueue.prepare(layout.cache, say)
     say("built")
     return 0
 

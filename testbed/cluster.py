@@ -15,7 +15,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import api, build, controlplane, gpu, host, image, imagestore, network, nodes, packages, process, services
+from testbed import (
+    api,
+    build,
+    controlplane,
+    gpu,
+    host,
+    image,
+    imagestore,
+    kueue,
+    kueue_objects,
+    network,
+    nodes,
+    packages,
+    process,
+    services,
+)
 from testbed.client import ApiClient, Json
 from testbed.errors import TestbedError, Unsupported
 from testbed.facts import Facts
@@ -49,7 +64,15 @@ def require_possible() -> None:
         raise Unsupported("the testbed needs cgroups mounted below /sys/fs/cgroup, and there are none")
 
 
-def up(layout: Layout, kuberay: str, say: Say) -> None:
+@dataclass(frozen=True)
+class Queueing:
+    """What `up` is told of Kueue: ``wanted`` None leaves it as it is (and repairs it)."""
+
+    wanted: bool | None = None
+    pods_ready: kueue_objects.PodsReady | None = None
+
+
+def up(layout: Layout, kuberay: str, say: Say, queueing: Queueing | None = None) -> None:
     """Build what is missing, start what does not run, return when nodes, DNS and operator are ready."""
     require_possible()
     require_alone(layout)
@@ -74,6 +97,7 @@ def up(layout: Layout, kuberay: str, say: Say) -> None:
     network.set_up(len(nodes.NODES))
     authority = Authority(layout.pki)
     client = _start(layout, processes, material, facts, authority, say)
+    _queue(queueing or Queueing(), layout, processes, material, authority, say)
     wait_ready(processes, client, say)
     say(f"{'started' if first else 'checked'} in {time.monotonic() - started:.1f} s")
 
@@ -205,6 +229,22 @@ def _start(
     processes.start(services.coredns(material.coredns / "coredns", layout, credentials))
     processes.start(services.operator(material.kuberay / "kuberay-operator", credentials))
     return client
+
+
+def _queue(
+    queueing: Queueing, layout: Layout, processes: Processes, material: Material, authority: Authority, say: Say
+) -> None:
+    """Add Kueue, repair it, or take it out; nothing of it is built unless it is wanted."""
+    client = controlplane.admin_client(authority, _ADDRESS.url)
+    kubectl = material.kubernetes / "kubectl"
+    own = kueue.Kueue(layout, processes, authority, _ADDRESS, kubectl, client)
+    if queueing.wanted:
+        own.add(kueue.prepare(layout.cache, say), queueing.pods_ready, say)
+    elif kueue.is_on(processes):
+        if queueing.wanted is None:
+            own.add(kueue.prepare(layout.cache, say), own.pods_ready(), say)
+        else:
+            own.remove(say)
 
 
 def _start_runtime(

@@ -11,6 +11,7 @@ from testbed.process import Daemon, Processes, wait_until
 
 SERVICE_RANGE = "10.97.0.0/16"
 ADMIN = "/O=system:masters/CN=testbed-admin"
+_ALONE = ("--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def apiserver(
     hosts = (address.host, "127.0.0.1", "10.97.0.1", "localhost", "kubernetes", "kubernetes.default.svc")
     certificate, key = authority.issue("apiserver", "/CN=kube-apiserver", hosts)
     kubelet_certificate, kubelet_key = authority.issue("apiserver-kubelet", "/O=system:masters/CN=apiserver-kubelet")
-    alone = () if full else ("--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
+    alone = _aggregation(authority) if full else _ALONE
     return Daemon(
         "kube-apiserver",
         (
@@ -70,7 +71,7 @@ def apiserver(
             f"--tls-private-key-file={key}",
             f"--client-ca-file={authority.certificate}",
             f"--requestheader-client-ca-file={authority.certificate}",
-            "--requestheader-allowed-names=front-proxy",  # nobody holds it; controllers complain without the setting
+            "--requestheader-allowed-names=front-proxy",
             f"--kubelet-certificate-authority={authority.certificate}",
             f"--kubelet-client-certificate={kubelet_certificate}",
             f"--kubelet-client-key={kubelet_key}",
@@ -85,6 +86,18 @@ def apiserver(
             *alone,
             *extra,
         ),
+    )
+
+
+def _aggregation(authority: Authority) -> tuple[str, ...]:
+    """How the API server tells a server behind it (Kueue's visibility) on whose behalf it asks."""
+    certificate, key = authority.issue("front-proxy", "/CN=front-proxy")
+    return (
+        f"--proxy-client-cert-file={certificate}",
+        f"--proxy-client-key-file={key}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
     )
 
 

@@ -29,6 +29,11 @@ class Authority:
     def service_account_key(self) -> Path:
         return self.folder / "service-account.key"
 
+    @property
+    def bundle(self) -> str:
+        """The authority's certificate as API objects carry it (base64)."""
+        return _data(self.certificate)
+
     def issue(self, name: str, subject: str, hosts: tuple[str, ...] = ()) -> tuple[Path, Path]:
         """Certificate and key for a client (subject decides its rights) or for a server (hosts it may be called by)."""
         certificate, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"

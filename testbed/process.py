@@ -148,6 +148,10 @@ class Processes:
             if (record := self._read(name)) is not None:
                 self._write(Record(record.daemon, None, 0, record.boot))
 
+    def forget(self, name: str) -> None:
+        """Drop the record of a daemon that was stopped and is not to be missed."""
+        (self._records / f"{name}.json").unlink(missing_ok=True)
+
     def marked(self) -> list[int]:
         """Every living process that carries this testbed's marker, whether or not a record names it."""
         return list(_marked(f"{MARKER}={self._state}"))

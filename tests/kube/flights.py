@@ -71,6 +71,22 @@ class Flights:
         folder = Path(urlsplit(self.xcom(run, "plan")["archive"]).path)
         return b"".join(file.read_bytes() for file in sorted(folder.rglob("driver/*/*")) if file.is_file()).decode()
 
+    def archived_timeline(self, run: Run) -> str:
+        """The timelines of the run's clusters, as the archive has them for people."""
+        folder = Path(urlsplit(self.xcom(run, "plan")["archive"]).path)
+        return "\n".join(file.read_text() for file in sorted(folder.rglob("timeline.txt")))
+
+    def make_claim(self, name: str = "checkpoints") -> str:
+        """Shared storage for checkpoints."""
+        spec = {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "rayflight-shared",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        path = f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims"
+        self.cluster.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        return name
+
     def task(self, run: Run, task: str) -> Task:
         return self.client.task(run, f"{GROUP}.{task}")
 

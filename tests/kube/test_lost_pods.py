@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from tests.kube.flights import Flights
 
-CLAIM = "checkpoints"
-
-
-def claim(flights: Flights) -> str:
-    body = {
-        "metadata": {"name": CLAIM},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "rayflight-shared",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    flights.cluster.request("POST", f"/api/v1/namespaces/{flights.namespace}/persistentvolumeclaims", body)
-    return CLAIM
-
 
 def test_a_training_resumes_from_its_checkpoint_when_a_worker_pod_is_deleted(flights: Flights):
-    run = flights.take_off(workers=2, claim=claim(flights), script_args="--epochs 10 --seconds-per-epoch 2")
+    run = flights.take_off(workers=2, claim=flights.make_claim(), script_args="--epochs 10 --seconds-per-epoch 2")
     flights.wait_training(run, epochs=2)
     flights.delete_pod(flights.pods(run, "worker")[0])
     assert flights.land(run) == "success"
