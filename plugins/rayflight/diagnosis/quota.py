@@ -1,7 +1,8 @@
 """What Kueue says of a pod set that got no flavor, as arithmetic: "never can fit" is told from "not now". Pure text.
 
 A pod set takes one flavor of each resource group. It can never fit when every flavor of one of its groups refuses it
-for good; one flavor whose quota only others hold is enough to wait for.
+for good; one flavor whose quota only others hold is enough to wait for. Kueue goes on with the next flavor in its next
+attempt, so a message need not speak of all of them: what is not spoken of proves nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def refusals(message: str) -> tuple[Refusal, ...]:
 
 
 def why_never(found: Sequence[Refusal], quotas: Iterable[FlavorQuota]) -> Why | None:
-    """Why it can never fit as it is, or None where it can. Without known quotas all flavors count as of one group."""
+    """Why it can never fit as it is, or None where it can or nothing is proven.
+
+    Without the ClusterQueue's quotas the flavors of the message count as all that there are.
+    """
     groups = {item.flavor: item.group for item in quotas}
     for pod_set in dict.fromkeys(item.pod_set for item in found):
         told = [item for item in found if item.pod_set == pod_set]
@@ -61,7 +65,8 @@ def why_never(found: Sequence[Refusal], quotas: Iterable[FlavorQuota]) -> Why | 
             return Why.UNKNOWN
         for group in {groups.get(item.flavor, 0) for item in told}:
             whys = _by_flavor([item for item in told if groups.get(item.flavor, 0) == group])
-            if all(Why.UNUSED not in each or len(each) > 1 for each in whys.values()):
+            every = {flavor for flavor, number in groups.items() if number == group}
+            if every <= set(whys) and all(each != {Why.UNUSED} for each in whys.values()):
                 return Why.CAPACITY if any(Why.CAPACITY in each for each in whys.values()) else Why.PLACE
     return None
 

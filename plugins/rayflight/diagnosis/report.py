@@ -56,12 +56,24 @@ def clock(at: str | None) -> str:
     return at[11:19] if at else ""
 
 
-def markdown(diagnosis: Diagnosis, moments: Sequence[Snapshot], *, links: Mapping[str, str] | None = None) -> str:
-    """The full report: cause, two-column timeline, evidence, next steps, consequences, gaps, links."""
-    return "\n".join(_markdown(diagnosis, moments, links or {})) + "\n"
+def markdown(
+    diagnosis: Diagnosis,
+    moments: Sequence[Snapshot],
+    *,
+    links: Mapping[str, str] | None = None,
+    told: Sequence[Entry] = (),
+) -> str:
+    """The full report: cause, two-column timeline, evidence, next steps, consequences, gaps, links.
+
+    ``told`` is what a flight recorder kept; without it the timeline is what the moments themselves still show.
+    """
+    entries = told or timeline(moments, diagnosis)
+    return "\n".join(_markdown(diagnosis, moments, links or {}, entries)) + "\n"
 
 
-def _markdown(diagnosis: Diagnosis, moments: Sequence[Snapshot], links: Mapping[str, str]) -> Iterator[str]:
+def _markdown(
+    diagnosis: Diagnosis, moments: Sequence[Snapshot], links: Mapping[str, str], entries: Sequence[Entry]
+) -> Iterator[str]:
     seen = moments[-1] if moments else None
     yield f"# {headline(diagnosis)}"
     if seen:
@@ -71,7 +83,7 @@ def _markdown(diagnosis: Diagnosis, moments: Sequence[Snapshot], links: Mapping[
         yield f"\n{cause.summary}"
         yield f"\n**Next:** {cause.next_step}  \n**Decision:** {decision(cause)}"
     yield from _list("What was seen", diagnosis.facts)
-    yield from _table(timeline(moments, diagnosis))
+    yield from _table(entries)
     if cause:
         yield from _list("Evidence", [quoted(item) for item in cause.evidence])
     yield from _list("Consequences and side findings", [followed(item) for item in diagnosis.consequences])

@@ -12,7 +12,7 @@ from rayflight.masking import Masker
 from rayflight.snapshot.model import Container, Event, Pod, Ray, Snapshot
 
 _LONGEST = 160  # characters of one entry
-_ROWS = 40  # entries of a report; the archive holds the rest
+ROWS = 40  # entries of a report; the archive holds the rest
 # What another entry tells as well, and what every start does.
 _NOISE = (
     *("Pulled", "Created", "Pulling", "Started", "Scheduled", "SuccessfulAttachVolume", "CreatedService"),
@@ -30,25 +30,34 @@ class Entry:
     weight: int = 0  # what is dropped first when there are too many: the small
 
 
-def timeline(
-    moments: Sequence[Snapshot], diagnosis: Diagnosis | None = None, *, rows: int = _ROWS
-) -> tuple[Entry, ...]:
+def timeline(moments: Sequence[Snapshot], diagnosis: Diagnosis | None = None, *, rows: int = ROWS) -> tuple[Entry, ...]:
     """The entries in order of time; of too many, evidence and warnings stay."""
     found: dict[tuple[str, str, str], Entry] = {}
     for entry in _all(moments, diagnosis):
         known = found.get((entry.at, entry.side, entry.text))
         if known is None or known.weight < entry.weight:
             found[entry.at, entry.side, entry.text] = entry
-    entries = sorted(found.values(), key=lambda item: item.at)
+    return shortened(found.values(), rows)
+
+
+def shortened(found: Iterable[Entry], rows: int = ROWS) -> tuple[Entry, ...]:
+    """In order of time, masked; of too many, the weightiest."""
+    entries = sorted(found, key=lambda item: item.at)
     if len(entries) > rows:
         kept = sorted(range(len(entries)), key=lambda number: (-entries[number].weight, number))[:rows]
         entries = [entries[number] for number in sorted(kept)]
     masker = Masker()  # an entrypoint or a message may hold a token
-    return tuple(replace(entry, text=masker.text(entry.text)) for entry in entries)
+    return tuple(replace(entry, text=masker.text(quoting.clip(entry.text, _LONGEST))) for entry in entries)
+
+
+def named(diagnosis: Diagnosis | None) -> frozenset[str]:
+    """The names of all objects of which the findings speak."""
+    found = [diagnosis.cause, *diagnosis.consequences] if diagnosis else []
+    return frozenset(name.partition("/")[2] for item in found if item for name in item.objects)
 
 
 def _all(moments: Sequence[Snapshot], diagnosis: Diagnosis | None) -> Iterator[Entry]:
-    about = _objects(diagnosis)
+    about = named(diagnosis)
     for seen in moments:
         yield from _cluster(seen)
         yield from _ray(seen.ray)
@@ -58,11 +67,6 @@ def _all(moments: Sequence[Snapshot], diagnosis: Diagnosis | None) -> Iterator[E
         yield from _events(seen, about)
     for first, second in pairwise(moments):
         yield from _between(first, second)
-
-
-def _objects(diagnosis: Diagnosis | None) -> frozenset[str]:
-    found = [diagnosis.cause, *diagnosis.consequences] if diagnosis else []
-    return frozenset(name.partition("/")[2] for item in found if item for name in item.objects)
 
 
 def _entry(at: str | None, text: str, *, side: str = "kubernetes", weight: int = 0) -> Iterator[Entry]:

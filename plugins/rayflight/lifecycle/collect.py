@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,10 +11,11 @@ from rayflight.archive import SegmentedLog
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.diagnosis import diagnose, report
 from rayflight.errors import RayflightError
+from rayflight.findings import Diagnosis
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.lifecycle.submission import NUMBER
-from rayflight.recorder import POD, TIMELINE
+from rayflight.recorder import POD, TIMELINE, Change, columns
 from rayflight.snapshot.model import Snapshot
 
 _PARALLEL = 8  # logs at a time
@@ -83,13 +84,14 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     for name, data in dump.items():
         await tools.archive.write_json(f"{folder}/objects/{name}", data)
     missing.extend(f"{name}: {why}" for name, why in _unread(dump) if not any(why in told for told in missing))
-    missing.extend(await _lost_pods(tools, ref))
+    changes = await tools.recorder.publish(recording(ref))
+    missing.extend(_lost_pods(changes))
     sizes = await _logs(tools, ref, logs, folder, missing)
     found = diagnose(snapshot) if snapshot else None
     diagnosis = found.to_dict() if found else {}
     await tools.archive.write_json(f"{folder}/diagnosis.json", diagnosis)
     if found and snapshot:
-        await tools.archive.write(f"{folder}/report.md", report.markdown(found, [snapshot]).encode())
+        await tools.archive.write(f"{folder}/report.md", _report(found, snapshot, changes))
     return Collected(
         archive=tools.archive.url,
         files=len(sizes) + len(dump),
@@ -112,11 +114,16 @@ async def _timelines_of_the_lost(tools: Tools, flight: Flight, there: set[str]) 
             await tools.recorder.publish(f"{flight.folder}/{name}")
 
 
-async def _lost_pods(tools: Tools, ref: ClusterRef) -> list[str]:
+def _report(found: Diagnosis, snapshot: Snapshot, changes: Sequence[Change]) -> bytes:
+    """What vanished before the last look stands in the recorder's timeline only."""
+    return report.markdown(found, [snapshot], told=columns(changes, found)).encode()
+
+
+def _lost_pods(changes: Iterable[Change]) -> list[str]:
     """Whose logs nobody can read any more; when and in which state it went is on the timeline, too."""
     gone = {
         change.key.name: f"logs of pod {change.key.name}: it was gone at {change.when} (was {change.before})"
-        for change in await tools.recorder.publish(recording(ref))
+        for change in changes
         if change.key.kind == POD and not change.key.aspect and change.after is None
     }
     more = [f"logs of {len(gone) - _NAMED} more pods that are gone"] if len(gone) > _NAMED else []

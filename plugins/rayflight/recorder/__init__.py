@@ -5,10 +5,11 @@ Airflow nor any API; its failures are said and never raised.
 """
 
 from rayflight.recorder.change import Change
+from rayflight.recorder.columns import columns
 from rayflight.recorder.compare import changes
 from rayflight.recorder.facts import POD
 from rayflight.recorder.reading import FOLDER as TIMELINE
 from rayflight.recorder.reading import timeline
 from rayflight.recorder.recorder import Recorder
 
-__all__ = ["POD", "TIMELINE", "Change", "Recorder", "changes", "timeline"]
+__all__ = ["POD", "TIMELINE", "Change", "Recorder", "changes", "columns", "timeline"]

@@ -44,7 +44,7 @@ def plain(found: Iterable[Change]) -> str:
     """The timeline as people read it: one line per change, in UTC, the layer before the words. Routine is left out."""
     lines, day, routine = list[str](), "", 0
     for change in found:
-        if change.key.kind == EVENT and change.detail.startswith(_ROUTINE):
+        if is_routine(change):
             routine += 1
             continue
         if change.when[:10] != day:
@@ -54,6 +54,11 @@ def plain(found: Iterable[Change]) -> str:
     if routine:
         lines.append(f"{routine} events of every start (Scheduled, Created, …) stand in {FOLDER}/*{SEGMENT} only")
     return "\n".join(lines) + "\n"
+
+
+def is_routine(change: Change) -> bool:
+    """Whether it is an event of every start, which other lines tell as well."""
+    return change.key.kind == EVENT and change.detail.startswith(_ROUTINE)
 
 
 def parse(segment: bytes) -> Iterator[Change]:

@@ -47,6 +47,12 @@ def test_a_group_of_its_own_that_refuses_for_good_is_not_mended_by_another_group
     assert why_never(refusals(message), quotas) is Why.CAPACITY
 
 
+def test_a_flavor_of_which_kueue_said_nothing_this_time_may_still_do():
+    quotas = tuple(FlavorQuota(flavor=name, resource=GPU, nominal="2") for name in ("a", "b"))
+    assert why_never(refusals(says(ABOVE.format(GPU, "a"))), quotas) is None
+    assert why_never(refusals(says(ABOVE.format(GPU, "a"), "flavor b doesn't match node affinity")), quotas)
+
+
 def test_the_numbers_are_read_per_pod_set():
     first, second = refusals(f"{says(ABOVE.format(CPU, 'a'), pod_set='head')}; {says(SHORT.format(GPU, 'a'))}")
     assert (first.pod_set, first.amount, first.capacity) == ("head", "3", "2")

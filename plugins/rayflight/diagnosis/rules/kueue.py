@@ -119,7 +119,9 @@ def _by_quota(case: Case, load: Workload, refused: Sequence[Refusal]) -> str:
         return ""
     queue = line.queue_of(load, case.now)
     never = why_never(refused, queue.quotas if queue else ())
-    return _NEVER[never] if never else "kueue-waits-for-quota"
+    if never:
+        return _NEVER[never]
+    return "kueue-waits-for-quota" if any(item.why is Why.UNUSED for item in refused) else "queued-by-kueue"
 
 
 def _by_words(message: str) -> str:
