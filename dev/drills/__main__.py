@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with hangar(given) as made:
         print(f"{len(drills)} drills on {machine()}", flush=True)
-        rows = fly(made, drills, parallel=given.parallel)
-    every = results.save(given.figures, rows)
+        rows = fly(made, drills, parallel=given.parallel, figures=given.figures, minutes=given.minutes)
+    every = results.load(given.figures)
     print(f"\n{results.shown(rows)}\n\n{time.monotonic() - began:.0f} s in all; figures in {given.figures}")
     return verdict(every if given.together else rows)
 
@@ -64,15 +65,32 @@ def verdict(rows: Sequence[Row]) -> int:
     return 1 if slow or figures["right"] < figures["drills"] else 0
 
 
-def fly(hangar: Hangar, drills: Sequence[Drill], *, parallel: int) -> list[Row]:
-    """Several at once; then one by one those that would disturb others."""
-    together = [group for group in flights(drills) if not group[0].alone]
-    with ThreadPoolExecutor(parallel) as pool:
-        rows = [row for found in pool.map(lambda group: _one(hangar, group), together) for row in found]
+def fly(
+    hangar: Hangar, drills: Sequence[Drill], *, parallel: int, figures: Path | None = None, minutes: float = 60
+) -> list[Row]:
+    """Several at once; then one by one those that would disturb others. None begins after so many minutes."""
+    rows: list[Row] = []
+    until, mine = time.monotonic() + minutes * 60, threading.Lock()
+
+    def one(group: Sequence[Drill]) -> None:
+        if time.monotonic() > until:
+            return
+        found = _one(hangar, group)
+        with mine:
+            rows.extend(found)
+            if figures:
+                results.save(figures, found)
+
+    pool = ThreadPoolExecutor(parallel)
+    try:
+        for _ in pool.map(one, [group for group in flights(drills) if not group[0].alone]):
+            continue
+    finally:
+        pool.shutdown(cancel_futures=True)
     for group in flights(drills):
         if group[0].alone:
-            rows += _one(hangar, group)
-    return rows
+            one(group)
+    return sorted(rows, key=lambda row: [drill.name for drill in drills].index(row.drill))
 
 
 def _one(hangar: Hangar, group: Sequence[Drill]) -> list[Row]:
@@ -179,6 +197,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the subset that runs for every change")
     parser.add_argument("--having", action="append", default=[], metavar="WHAT", help="what the testbed has: kueue")
     parser.add_argument("--parallel", type=int, default=3, help="flights at once (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60, help="none begins later (default: %(default)g)")
     parser.add_argument("--kubeconfig", type=Path, help="a cluster that has KubeRay, instead of the testbed")
     parser.add_argument("--namespace", help="the namespace that may be used there")
     parser.add_argument("--image", help="image with Ray, for --kubeconfig")
