@@ -91,7 +91,9 @@ class Jobs(RayJobs):
 
     async def processes(self, job: Job) -> tuple[TrainingProcess, ...]:
         self._answer()
-        return tuple(TrainingProcess(pid=pid, ray_node=node, name="RayTrainWorker") for node, pid in self.stacks)
+        return tuple(
+            TrainingProcess(pid=pid, ray_node=node, name="RayTrainWorker", gpus=1.0) for node, pid in self.stacks
+        )
 
     async def stack(self, process: TrainingProcess) -> Sample:
         self._answer()

@@ -106,6 +106,7 @@ async def test_a_rank_that_skips_a_collective_is_out_of_step(flown: Flown) -> No
     assert "ranks 0, 1 wait in barrier, called at Rank.evaluate (hang_training.py:" in cause.summary
 
 
+@pytest.mark.full
 async def test_a_stopped_rank_is_told_by_py_spys_failure(flown: Flown) -> None:
     cause = await flown.cause("hang_stopped_rank")
     assert cause.id == "rank-stopped"
@@ -113,6 +114,7 @@ async def test_a_stopped_rank_is_told_by_py_spys_failure(flown: Flown) -> None:
     assert "is stopped (state T); 2 others wait for it in barrier" in cause.summary
 
 
+@pytest.mark.full
 async def test_a_slow_rank_is_reported_and_left_alone(flown: Flown) -> None:
     outcome = await flown.follow("hang_data_loader", "--stall-seconds 35", on_hang=OnHang.REPORT)
     assert outcome.status == "SUCCEEDED"

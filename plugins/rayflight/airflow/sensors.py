@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rayflight.airflow import metrics
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
+from rayflight.airflow.operators.submit import watching
 from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
 
@@ -65,6 +66,8 @@ class RayJobFinishedSensor(FlightOperator):
             _, session = await tools.backend.jobs(ref).version()
             deadline = self.deadline(self.follow_timeout) if self.follow_timeout else None
             known = {"cluster": ref.to_dict(), "submission_id": name, "session": session, "deadline": deadline}
+            job = flight.job_spec  # whoever submitted it, a hang is treated as the flight's job says
+            known |= watching(job) if job else {}
             return known, tools.backend.dashboard_url(ref)
 
         known, url = self.run_async(arguments, flight)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
@@ -51,6 +51,7 @@ class HangWatch:
     finding: Finding | None = None  # what the last look found, while the silence lasts
     line_at: datetime | None = None
     report_at: datetime | None = None
+    busy_at: datetime | None = None  # when a GPU last did something
     not_before: datetime | None = None
     offset: int = 0
     reports: int = 0
@@ -70,7 +71,7 @@ class HangWatch:
             self.steps.extend([(now - self.report_at).total_seconds() / new] * min(new, _PACE))
         if new:
             self.report_at = now
-        if new or (log.offset != self.offset and not self._reports_count()):
+        if new or (log.offset != self.offset and not self._reports_count() and since != self.busy_at):
             self._moved(now - since)
         if log.offset != self.offset:
             self.line_at = now
@@ -87,12 +88,15 @@ class HangWatch:
 
     async def look(self, api: RayJobs, job: Job, seen: Snapshot, log: DriverLog) -> Diagnosis | None:
         """Take a sample if one is due. Returns the diagnosis that ends the training, or None. Raises nothing."""
-        since = self._silent_since()
         now = self.tools.now()
+        self._note_gpus(seen, now)
+        since = self._silent_since()
         if since is None or job.status is not JobStatus.RUNNING or seen.ray is None:
             return None
         if self.not_before and now < self.not_before:
             return None
+        if self.first_at is not None and since > self.first_at:  # it moved between the samples
+            self.first, self.first_at = (), None
         if self.first_at is None and now - since < self.threshold * 2**self.looks:
             return None
         if self.first_at is not None and now - self.first_at < _BETWEEN:
@@ -154,13 +158,25 @@ class HangWatch:
         """Whether the training's own reports are its pulse; lines of Ray itself then say nothing."""
         return len(self.steps) >= _PACE
 
+    def _note_gpus(self, seen: Snapshot, now: datetime) -> None:
+        """GPUs that never did anything yet, or of which nobody says anything, are no sign."""
+        used = [percent for node in (seen.ray.alive() if seen.ray else ()) for percent in node.gpu_use]
+        if any(used):
+            self.busy_at = now
+        elif not used:
+            self.busy_at = None
+
     def _silent_since(self) -> datetime | None:
-        return self.report_at if self._reports_count() and self.report_at else self.line_at
+        """The training's reports are its pulse where it makes any; else lines, and GPUs that fell idle."""
+        if self._reports_count() and self.report_at:
+            return self.report_at
+        return min((at for at in (self.line_at, self.busy_at) if at), default=None)
 
     def _sign(self, now: datetime, since: datetime) -> str:
-        what = "no training report" if self._reports_count() else "no line of the driver"
-        pace = f", its usual step takes {median(self.steps):.3g} s" if self._reports_count() else ""
-        return f"{what} for {(now - since).total_seconds():.0f} s{pace}"
+        silent = f"for {(now - since).total_seconds():.0f} s"
+        if self._reports_count():
+            return f"no training report {silent}, its usual step takes {median(self.steps):.3g} s"
+        return f"all GPUs idle {silent}" if since == self.busy_at else f"no line of the driver {silent}"
 
 
 async def _sampled(api: RayJobs, processes: tuple[TrainingProcess, ...]) -> tuple[TrainingProcess, ...]:
@@ -178,24 +194,31 @@ def _placed(
     processes: tuple[TrainingProcess, ...], seen: Snapshot, ranks: Mapping[tuple[str, int], tuple[int, int]]
 ) -> tuple[TrainingProcess, ...]:
     """With rank, pod, Kubernetes node and GPU, as far as they are known; by rank."""
-    nodes = {node.id: node for node in (seen.ray.nodes if seen.ray else ())}
+    addresses = {node.id: node.ip for node in (seen.ray.nodes if seen.ray else ())}
     pods = {node.id: name for name, found in map_pods(seen).candidates.items() for node in found}
     places = {pod.name: pod.node for pod in seen.pods}
-    here: dict[str, int] = {}
-    for process in processes:
-        here[process.ray_node] = here.get(process.ray_node, 0) + 1
     placed = []
     for process in processes:
-        node = nodes.get(process.ray_node)
-        rank, local = ranks.get((node.ip, process.pid), (None, None)) if node else (None, None)
-        gpus = int(node.resources.get("GPU", 0)) if node else 0
-        # Ray Train gives the ranks of a pod its GPUs in order; with fewer ranks than GPUs nobody says which they have.
-        mine = local if gpus == here[process.ray_node] else None
+        rank, _ = ranks.get((addresses.get(process.ray_node, ""), process.pid), (None, None))
         pod = pods.get(process.ray_node, "")
-        placed.append(
-            replace(process, rank=rank, pod=pod, node=places.get(pod) or "", gpu="" if mine is None else str(mine))
-        )
-    return tuple(sorted(placed, key=lambda it: (it.rank is None, it.rank or 0, it.ray_node, it.pid)))
+        placed.append(replace(process, rank=rank, pod=pod, node=places.get(pod) or ""))
+    return _with_gpus(sorted(placed, key=lambda it: (it.rank is None, it.rank or 0, it.ray_node, it.pid)), seen)
+
+
+def _with_gpus(processes: Sequence[TrainingProcess], seen: Snapshot) -> tuple[TrainingProcess, ...]:
+    """Ray Train gives the ranks of a Ray node its GPUs in order; while some are free, nobody says which they have."""
+    all_of = {node.id: node.resources.get("GPU", 0.0) for node in (seen.ray.nodes if seen.ray else ())}
+    taken: dict[str, float] = {}
+    for process in processes:
+        taken[process.ray_node] = taken.get(process.ray_node, 0.0) + process.gpus
+    before: dict[str, float] = {}
+    known = []
+    for process in processes:
+        first = before.get(process.ray_node, 0.0)
+        before[process.ray_node] = first + process.gpus
+        whole = process.gpus >= 1 and taken[process.ray_node] == all_of.get(process.ray_node)
+        known.append(replace(process, gpu=f"{first:.0f}") if whole else process)
+    return tuple(known)
 
 
 def _unclear(hang: Hang) -> str:

@@ -85,7 +85,7 @@ def _actors(items: list[Mapping[str, Any]]) -> Iterator[TrainingProcess]:
     for item in items:
         if item.get("pid") and item.get("node_id"):
             name = item.get("name") or item.get("repr_name") or item.get("class_name")
-            yield TrainingProcess(pid=int(item["pid"]), ray_node=str(item["node_id"]), name=str(name))
+            yield TrainingProcess(pid=int(item["pid"]), ray_node=str(item["node_id"]), name=str(name), gpus=_gpus(item))
 
 
 def _tasks(items: list[Mapping[str, Any]]) -> Iterator[TrainingProcess]:
@@ -95,7 +95,14 @@ def _tasks(items: list[Mapping[str, Any]]) -> Iterator[TrainingProcess]:
                 pid=int(item["worker_pid"]),
                 ray_node=str(item["node_id"]),
                 name=f"task {item.get('name') or ''}".strip(),
+                gpus=_gpus(item),
             )
+
+
+def _gpus(item: Mapping[str, Any]) -> float:
+    """In a placement group the resource is called GPU_group_…, and again with its bundle's index."""
+    asked = item.get("required_resources") or {}
+    return max((float(amount) for name, amount in asked.items() if name.partition("_")[0] == "GPU"), default=0.0)
 
 
 async def _driver(transport: Transport, job: Job) -> tuple[TrainingProcess, ...]:

@@ -35,7 +35,8 @@ class Sample:
 class TrainingProcess:
     """One process of a training: a rank where its number is known, else an actor, a task, or the driver (``name``).
 
-    ``pod`` and ``node`` are of Kubernetes, ``ray_node`` is Ray's id; ``gpu`` is its index, empty where nobody said it.
+    ``pod`` and ``node`` are of Kubernetes, ``ray_node`` is Ray's id; ``gpus`` is how many it asked for, ``gpu`` the
+    index of its first in the pod, empty where nobody knows it.
     """
 
     pid: int
@@ -44,6 +45,7 @@ class TrainingProcess:
     rank: int | None = None
     pod: str = ""
     node: str = ""
+    gpus: float = 0.0
     gpu: str = ""
     samples: tuple[Sample, ...] = ()
 

@@ -274,7 +274,10 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayNode:
-    """One Ray node. ``pod`` is the name that KubeRay gives it (RAY_CLOUD_INSTANCE_ID); empty where there is none."""
+    """One Ray node. ``pod`` is the name that KubeRay gives it (RAY_CLOUD_INSTANCE_ID); empty where there is none.
+
+    ``gpu_use`` are the percents of its GPUs at that moment, empty where nobody measures them.
+    """
 
     id: str
     ip: str
@@ -286,6 +289,7 @@ class RayNode:
     resources: Mapping[str, float] = field(default_factory=dict)
     started_at: str | None = None
     ended_at: str | None = None
+    gpu_use: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,12 +24,12 @@ def version(raw: Raw) -> tuple[str, str]:
 
 
 def ray_nodes(raw: Raw, summary: Raw | None = None) -> tuple[RayNode, ...]:
-    """Nodes from ``/api/v0/nodes?detail=1``; ``summary`` (``/nodes?view=summary``) adds the names of the pods."""
-    pods = _pod_names(summary) if summary else {}
-    return tuple(_ray_node(item, pods.get(item["node_id"], "")) for item in _listed(raw))
+    """Nodes from ``/api/v0/nodes?detail=1``; ``summary`` (``/nodes?view=summary``) adds pods' names and GPUs' use."""
+    pods, used = (_pod_names(summary), _gpu_use(summary)) if summary else ({}, {})
+    return tuple(_ray_node(item, pods.get(item["node_id"], ""), used.get(item["node_id"], ())) for item in _listed(raw))
 
 
-def _ray_node(raw: Raw, pod: str) -> RayNode:
+def _ray_node(raw: Raw, pod: str, gpu_use: tuple[int, ...]) -> RayNode:
     labels = raw.get("labels") or {}
     return RayNode(
         id=raw["node_id"],
@@ -42,7 +42,19 @@ def _ray_node(raw: Raw, pod: str) -> RayNode:
         resources={name: float(value) for name, value in (raw.get("resources_total") or {}).items()},
         started_at=from_milliseconds(raw.get("start_time_ms")),
         ended_at=from_milliseconds(raw.get("end_time_ms")),
+        gpu_use=gpu_use,
     )
+
+
+def _gpu_use(summary: Raw) -> dict[str, tuple[int, ...]]:
+    """Ray node id to what NVML says of its GPUs; nothing for a node of which one GPU says nothing."""
+    found: dict[str, tuple[int, ...]] = {}
+    for item in (summary.get("data") or {}).get("summary") or ():
+        node, gpus = (item.get("raylet") or {}).get("nodeId"), item.get("gpus") or ()
+        percents = [gpu.get("utilizationGpu") for gpu in gpus]
+        if node and percents and None not in percents:
+            found[node] = tuple(int(percent) for percent in percents)
+    return found
 
 
 def _pod_names(summary: Raw) -> dict[str, str]:

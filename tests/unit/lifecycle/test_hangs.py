@@ -114,6 +114,27 @@ async def test_lines_of_ray_are_no_progress_once_the_training_reports(world: Wor
         await follower(world, tmp_path).follow()
 
 
+def gpus_show(world: World, percent: int) -> Callable[[], object]:
+    side = world.seen.ray
+    assert side is not None
+    used = tuple(replace(node, gpu_use=() if node.is_head else (percent,)) for node in side.nodes)
+    return lambda: setattr(world, "seen", replace(world.seen, ray=replace(side, nodes=used)))
+
+
+async def test_gpus_that_fall_idle_are_a_sign_though_lines_come(world: World, tmp_path: Path) -> None:
+    lines = [prints(world, "still here\n")] * 60
+    world.steps = [gpus_show(world, 97), *lines[:10], gpus_show(world, 0), *lines]
+    with pytest.raises(JobFailed, match=r"all GPUs idle for \d+ s"):
+        await follower(world, tmp_path).follow()
+
+
+async def test_gpus_that_never_did_anything_are_no_sign(world: World, tmp_path: Path) -> None:
+    end = lambda: world.ray.put(ID, JobStatus.SUCCEEDED)  # noqa: E731
+    world.steps = [gpus_show(world, 0), *[prints(world, "still here\n")] * 60, end, *nothing(2)]
+    await follower(world, tmp_path).follow()
+    assert world.ray.asked_for_stacks == 0
+
+
 async def test_without_a_stated_time_the_runs_own_pace_counts(world: World, tmp_path: Path) -> None:
     watch = follower(world, tmp_path, hang_after=None).hang
     assert watch.threshold == timedelta(minutes=30)

@@ -106,8 +106,7 @@ class SubmitRayJob(FlightOperator):
             "submission_id": submitted.id,
             "session": submitted.session,
             "deadline": self.deadline(limit) if limit else None,
-            "on_hang": str(job.on_hang),
-            "hang_after": job.hang_after.total_seconds() if job.hang_after else None,
+            **watching(job),
         }
         self.followed = {**arguments, "ti": ti}
         return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))
@@ -129,6 +128,14 @@ class SubmitRayJob(FlightOperator):
     def _stop(self, *, ti: Any, cluster: Mapping[str, Any], submission_id: str, **_: Any) -> None:
         if ended_by_a_person(ti, at_work="running", say=self.log.info):
             asyncio.run(stop(access.access(self.conn_id), cluster, submission_id, self.log.info))
+
+
+def watching(job: JobSpec) -> dict[str, Any]:
+    """What the step that follows a submission is told about silence."""
+    return {
+        "on_hang": str(job.on_hang),
+        "hang_after": job.hang_after.total_seconds() if job.hang_after else None,
+    }
 
 
 def _in_full(ti: Any) -> str:
