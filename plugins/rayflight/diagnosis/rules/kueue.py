@@ -98,9 +98,11 @@ def _waiting(case: Case, load: Workload, said: Condition) -> Finding:
     if not name:
         name = "kueue-cluster-queue-inactive" if "is inactive" in said.message else "queued-by-kueue"
     why = queue.active.message if queue and queue.active and queue.active.status == "False" else ""
+    where = f"Kueue's queue {load.queue or 'without a name'}"
+    never = KINDS[name].decisions == (Decision.FAIL,)
+    waits = f"will never leave {where}" if never else f"waits in {where}{line.place(load, case.now)}"
     return KINDS[name].finding(
-        f"RayCluster {case.now.name} waits in Kueue's queue {load.queue or 'without a name'}"
-        f"{line.place(load, case.now)}: {quoting.clip(said.message, 300)}"
+        f"RayCluster {case.now.name} {waits}: {quoting.clip(said.message, 300)}"
         f"{f' ({quoting.clip(why, 200)})' if why else ''}{line.numbers(refused, line.queue_of(load, case.now))}"
         f"{line.holders(load, case.now) if name == 'kueue-waits-for-quota' else ''}",
         objects=_objects(case, load),
@@ -202,7 +204,7 @@ def _deactivated(case: Case, load: Workload) -> Finding:
     evidence = (_says(load, said),) if said else (Evidence(object=f"Workload {load.name}", text="spec.active: false"),)
     return KINDS["kueue-deactivated"].finding(
         f"Kueue does not try RayCluster {case.now.name} any more (spec.active is false): "
-        f"{quoting.clip(said.message, 300) if said else 'somebody deactivated its Workload'}",
+        f"{quoting.clip(said.message, 300) if said else 'somebody deactivated its Workload'}{_last_sign(case)}",
         objects=_objects(case, load),
         evidence=evidence,
     )

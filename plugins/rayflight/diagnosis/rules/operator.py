@@ -9,6 +9,7 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.labels import MAX_CLUSTER_NAME
+from rayflight.snapshot.model import Cluster
 
 _SILENCE = 10.0  # seconds; a working operator writes its first event 0.2-0.4 s after the create
 _STILL = 10.0  # seconds without a replacement for a lost pod; a working operator makes it within one
@@ -89,7 +90,7 @@ def _still(case: Case) -> Iterable[Finding]:
         return
     there = {pod.name for pod in case.now.pods}
     gone = [item for item in case.pod_events("Killing") if item.name not in there]
-    if not gone or not case.lasts(gone[-1].last_at, _STILL):
+    if not gone or not case.lasts(max(gone[-1].last_at or "", _resumed(cluster)), _STILL):
         return
     lost = gone[-1]
     active = ("CreatedHeadPod", "CreatedWorkerPod", "FailedToCreateHeadPod", "FailedToCreateWorkerPod")
@@ -112,6 +113,12 @@ def _still(case: Case) -> Iterable[Finding]:
         since=lost.last_at,
         retry_after=120.0,
     )
+
+
+def _resumed(cluster: Cluster) -> str:
+    """When it was let go on after a suspension, which takes all pods and is followed by new ones only then."""
+    told = next((item for item in cluster.conditions if item.type == "RayClusterSuspended"), None)
+    return told.since or "" if told and told.status == "False" else ""
 
 
 def _bounds(case: Case) -> Iterable[Finding]:
