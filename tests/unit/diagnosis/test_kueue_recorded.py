@@ -54,7 +54,9 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def recorded(name: str, **changes: Any) -> Snapshot:
     data = json.loads((FOLDER / f"{name}.json").read_text())
-    empty = {kind: {"items": []} for kind in ("nodes", "services", "resourcequotas", "persistentvolumeclaims")}
+    empty: dict[str, Any] = {
+        kind: {"items": []} for kind in ("nodes", "services", "resourcequotas", "persistentvolumeclaims")
+    }
     raw = {**empty, "foreign_pods": {"items": []}, **data["raw"], **changes}
     return assemble(raw, namespace=data["namespace"], name=data["name"], taken_at=data["taken_at"])
 
