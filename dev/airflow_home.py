@@ -117,6 +117,8 @@ class AirflowHome:
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            # On a busy machine a DAG is parsed late; after the default of 50 s Airflow would forget it.
+            "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "3600",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "RAY_USAGE_STATS_ENABLED": "0",
         }
