@@ -41,6 +41,7 @@ class Jobs(RayJobs):
         self.for_strangers = 401
         self.lose_answer = False
         self.stacks: dict[tuple[str, int], Callable[[], Sample]] = {}
+        self.gpus_per_process = 1.0
         self.asked_for_stacks = 0
 
     def _answer(self) -> None:

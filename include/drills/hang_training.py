@@ -108,6 +108,7 @@ def fly(make: Callable[[float], Rank], description: str | None) -> int:
     """The command line of every drill; 0 when the training came to its end after all."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--gpus-per-rank", type=int, default=0, help="reserved, not used: the drill computes on CPUs")
     parser.add_argument("--stall-seconds", type=float, default=1e9, help="then it goes on: slow, not stuck")
     options = parser.parse_args()
 
@@ -119,7 +120,10 @@ def fly(make: Callable[[float], Rank], description: str | None) -> int:
         train_rank,
         train_loop_config={"stall_seconds": options.stall_seconds},
         scaling_config=ScalingConfig(
-            num_workers=options.ranks, resources_per_worker={"CPU": 0.1}, placement_strategy="SPREAD"
+            num_workers=options.ranks,
+            use_gpu=options.gpus_per_rank > 0,
+            resources_per_worker={"GPU": options.gpus_per_rank} if options.gpus_per_rank else {"CPU": 0.1},
+            placement_strategy="SPREAD",
         ),
         run_config=RunConfig(name="hang-drill", failure_config=FailureConfig(max_failures=0)),
     )

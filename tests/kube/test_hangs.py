@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,7 +86,7 @@ async def fly(place: Place, folder: Path, run: str, spec: ClusterSpec, job: JobS
 
 def a_job(drill: str, **changes: Any) -> JobSpec:
     given = {
-        "entrypoint": f"python3 {drill}.py --ranks 2",
+        "entrypoint": f"python3 {drill}.py --ranks 2 --gpus-per-rank 1",
         "working_dir": ROOT / "include" / "drills",
         "on_hang": "fail",
         "hang_after": "15s",
@@ -98,7 +99,7 @@ async def test_a_starving_rank_is_named_with_pod_and_node(place: Place, tmp_path
     cause = await fly(place, tmp_path, "stack", load_cluster("testbed-2x1"), a_job("hang_data_loader"))
     assert cause.id == "rank-stuck"
     assert cause.summary.startswith("rank 1 on pod rf-")
-    assert ", node gpu-" in cause.summary
+    assert re.match(r"rank 1 on pod \S+, node gpu-\d, GPU 0: ", cause.summary)
     assert "waiting for input data, in DataLoader.__next__" in cause.summary
     assert "1 other waits for it in all_reduce" in cause.summary
 

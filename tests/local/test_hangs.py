@@ -108,10 +108,10 @@ async def test_a_rank_that_skips_a_collective_is_out_of_step(flown: Flown) -> No
 
 @pytest.mark.full
 async def test_a_stopped_rank_is_told_by_py_spys_failure(flown: Flown) -> None:
-    cause = await flown.cause("hang_stopped_rank")
+    cause = await flown.cause("hang_stopped_rank", options="--ranks 2 --gpus-per-rank 1")
     assert cause.id == "rank-stopped"
-    assert cause.summary.startswith("rank 2 on pod ")
-    assert "is stopped (state T); 2 others wait for it in barrier" in cause.summary
+    assert cause.summary.startswith("rank 1 on pod ")
+    assert ", GPU 0 is stopped (state T); 1 other waits for it in barrier" in cause.summary
 
 
 @pytest.mark.full

@@ -141,11 +141,12 @@ class HangWatch:
         )
         cause = diagnosis.cause
         mine = next((it for it in (cause, *diagnosis.consequences) if it is not None and it.id in _IDS), None)
-        self.finding = mine
+        before, self.finding = self.finding, mine
         if mine is None or cause is None:
             self.tools.say("%s; its stacks show no hang: %s", hang.sign, _unclear(hang))
             return None
-        self.tools.say("%s", diagnosis.sentence())
+        same = before is not None and (before.id, before.objects) == (mine.id, mine.objects)
+        self.tools.say("%s", f"{hang.sign}: still {mine.id}" if same else diagnosis.sentence())
         return None if mine.decision is Decision.WAIT else diagnosis
 
     def _moved(self, silent: timedelta) -> None:

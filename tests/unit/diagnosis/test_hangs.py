@@ -71,6 +71,11 @@ def test_when_nobody_answers_nobody_is_blamed():
     assert ids(seen_of(silence(rank(0, MUTE), rank(1, MUTE))), **NOTED) == []
 
 
+def test_who_was_never_asked_is_not_blamed_for_his_silence():
+    unasked = replace(rank(1, MUTE), samples=())
+    assert "rank-does-not-answer" not in ids(seen_of(silence(rank(0, reducing()), unasked)), **NOTED)
+
+
 def test_the_stacks_of_another_submission_or_of_an_ended_one_say_nothing():
     hang = hang_of("rank-stuck")
     assert ids(seen_of(replace(hang, submission="another")), **NOTED) == []

@@ -84,6 +84,14 @@ async def test_a_stuck_rank_ends_the_job_and_its_stacks_are_kept(world: World, t
     assert len(second["samples"]) == 2
 
 
+async def test_ranks_that_asked_for_no_gpu_are_named_without_one(world: World, tmp_path: Path) -> None:
+    world.ray.gpus_per_process = 0.0
+    world.steps = nothing(60)
+    with pytest.raises(JobFailed):
+        await follower(world, tmp_path).follow()
+    assert {process["gpu"] for process in kept_in(tmp_path)} == {""}
+
+
 async def test_a_retry_says_so_and_condemns_the_cluster(world: World, tmp_path: Path) -> None:
     world.steps = nothing(60)
     with pytest.raises(JobFailed) as raised:
@@ -99,6 +107,13 @@ async def test_a_report_leaves_the_job_alone_and_says_when_it_goes_on(world: Wor
     assert world.ray.stopped == []
     assert sum("waiting for input data" in line for line in world.said) == 1
     assert f"{ID} goes on after 46 s of silence" in world.said
+
+
+async def test_a_hang_that_lasts_is_told_once_and_then_in_short(world: World, tmp_path: Path) -> None:
+    world.steps = [*nothing(75), lambda: world.ray.put(ID, JobStatus.SUCCEEDED), *nothing(2)]
+    await follower(world, tmp_path, on_hang=OnHang.REPORT).follow()
+    assert sum("waiting for input data" in line for line in world.said) == 1
+    assert "no line of the driver for 68 s: still rank-stuck" in world.said
 
 
 async def test_no_stack_is_asked_for_while_lines_come(world: World, tmp_path: Path) -> None:
