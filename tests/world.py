@@ -93,7 +93,8 @@ class Jobs(RayJobs):
     async def processes(self, job: Job) -> tuple[TrainingProcess, ...]:
         self._answer()
         return tuple(
-            TrainingProcess(pid=pid, ray_node=node, name="RayTrainWorker", gpus=1.0) for node, pid in self.stacks
+            TrainingProcess(pid=pid, ray_node=node, name="RayTrainWorker", gpus=self.gpus_per_process)
+            for node, pid in self.stacks
         )
 
     async def stack(self, process: TrainingProcess) -> Sample:
