@@ -86,6 +86,10 @@ async def test_a_stuck_rank_ends_the_job_and_its_stacks_are_kept(world: World, t
 
 async def test_ranks_that_asked_for_no_gpu_are_named_without_one(world: World, tmp_path: Path) -> None:
     world.ray.gpus_per_process = 0.0
+    side = world.seen.ray
+    assert side is not None
+    no_gpus = tuple(replace(node, resources={"CPU": 1.0}) for node in side.nodes)
+    world.seen = replace(world.seen, ray=replace(side, nodes=no_gpus))
     world.steps = nothing(60)
     with pytest.raises(JobFailed):
         await follower(world, tmp_path).follow()
