@@ -1,7 +1,7 @@
 """Where the processes of a silent training stand: grouped, told apart into who waits and who is waited for. Pure.
 
 Processes that wait for each other stand at one place; who does not come stands elsewhere. The largest group is the
-healthy one; between groups of one size it is the one that waits in a collective.
+healthy one; between groups of one size it is the one that waits in a collective, or where DDP exchanges gradients.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Place = tuple[tuple[str, str, int], ...]
 _COLLECTIVE = re.compile(
     r"^_?(?:all_?reduce|all_?gather|reduce_scatter|broadcast|(?:monitored_)?barrier|all_?to_?all)(?:_[a-z_0-9]+)?$"
 )
+_EXCHANGE = re.compile(r"^(?:_engine_run_backward|synchronize)$")
 _DATA_FUNCTION = re.compile(r"^(?:__next__|_?next_(?:data|batch)|_try_get_data|_get_data|iter_batches|next_index)$")
 _DATA_FILE = re.compile(r"(?:^ray/data/|data_?load|data_?set|^tensorflow/python/data/)")
 _LIBRARIES = re.compile(r"^(?:torch|jax|tensorflow|deepspeed|accelerate|transformers|lightning|pytorch_lightning)/")
@@ -39,12 +40,11 @@ class Standing:
         """Who waits for the rest, or nobody where that cannot be told."""
         if not self.groups:
             return ()
-        most = len(self.groups[0])
-        largest = [group for group in self.groups if len(group) == most]
+        largest = [group for group in self.groups if len(group) == len(self.groups[0])]
         if len(largest) == 1:
             return largest[0]
-        together = [group for group in largest if collective(last(group[0]))]
-        return together[0] if len(together) == 1 else ()
+        waits = [_waits_for_others(last(group[0])) for group in largest]
+        return largest[waits.index(max(waits))] if waits.count(max(waits)) == 1 else ()
 
     @property
     def outliers(self) -> tuple[TrainingProcess, ...]:
@@ -99,6 +99,13 @@ def collective(sample: Sample) -> str:
     return next((_word(frame) for frame in reversed(sample.frames) if _COLLECTIVE.match(_word(frame))), "")
 
 
+def _waits_for_others(sample: Sample) -> int:
+    """How surely: in a collective, or in a backward pass or on a stream, where gradients are exchanged out of sight."""
+    if collective(sample):
+        return 2
+    return int(any(_EXCHANGE.match(_word(frame)) for frame in sample.frames))
+
+
 def activity(sample: Sample) -> str:
     """What it does there, in words."""
     name = collective(sample)
@@ -115,13 +122,12 @@ def activity(sample: Sample) -> str:
 
 
 def where(sample: Sample) -> str:
-    """The frame to look at: who called the collective, else the innermost call that is not Python's or Ray's own."""
+    """The frame to look at: the innermost of the user's own code that leads there, outside of a collective."""
     others = [frame for frame in sample.frames if not is_machinery(frame)]
     inside = [index for index, frame in enumerate(others) if _COLLECTIVE.match(_word(frame))]
-    if inside:
-        callers = others[inside[-1] + 1 :]
-        return str(next((it for it in callers if not _LIBRARIES.match(it.file)), others[inside[-1]]))
-    return str(others[0] if others else sample.frames[0]) if sample.frames else ""
+    callers = others[inside[-1] + 1 :] if inside else others
+    own = next((it for it in callers if not _LIBRARIES.match(it.file)), None)
+    return str(own or (others or sample.frames)[0]) if sample.frames else ""
 
 
 def named(process: TrainingProcess) -> str:

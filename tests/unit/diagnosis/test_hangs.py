@@ -45,6 +45,21 @@ def test_of_two_ranks_the_one_in_the_collective_is_the_one_that_waits():
     assert "1 other waits for it in all_reduce" in said
 
 
+def test_of_two_ranks_the_one_in_its_backward_pass_waits_for_the_other():
+    """DDP exchanges gradients there: no Python frame tells of the collective."""
+    backward = stack(("_engine_run_backward", "torch/autograd/graph.py", 823), ("step", "train.py", 44), busy=True)
+    said = found(seen_of(silence(rank(0, backward), rank(1, LOADER))), **NOTED)["rank-stuck"].summary
+    assert said.startswith("rank 1 on pod")
+    assert "rank 0: computing, in step (train.py:44)" in said
+
+
+def test_of_two_ranks_one_of_which_computes_both_are_named():
+    busy = stack(("conv2d", "model.py", 5), busy=True)
+    said = found(seen_of(silence(rank(0, busy), rank(1, LOADER))), **NOTED)["training-stands-still"].summary
+    assert "computing, in conv2d (model.py:5)" in said
+    assert "waiting for input data, in step (train.py:33)" in said
+
+
 def test_of_two_ranks_in_no_collective_nobody_is_blamed():
     lock = stack(("Lock.acquire", "threading.py", 1), ("step", "train.py", 70))
     said = found(seen_of(silence(rank(0, LOADER), rank(1, lock))), **NOTED)["training-stands-still"].summary

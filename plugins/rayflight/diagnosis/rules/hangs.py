@@ -45,7 +45,7 @@ def _check(case: Case) -> Iterable[Finding]:
 def _works(found: Standing) -> bool:
     """Whether all that stand at one place may just be computing: a long step looks like that."""
     samples = [last(group[0]) for group in found.groups]
-    return any(sample.busy and not collective(sample) for sample in samples)
+    return all(sample.busy and not collective(sample) for sample in samples)
 
 
 def _stopped(hang: Hang, found: Standing) -> Finding:
