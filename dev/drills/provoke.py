@@ -146,6 +146,11 @@ def stop_kubelet(scene: Scene, kind: str) -> None:
     scene.undo.enter_context(scene.testbed.stop_kubelet(scene.pod(kind)["spec"]["nodeName"]))
 
 
+def lose_node(scene: Scene, kind: str) -> None:
+    """The pod's node, with every process of its pods. The undo is a reboot."""
+    scene.undo.enter_context(scene.testbed.lose_node(scene.pod(kind)["spec"]["nodeName"]))
+
+
 def stop_plugin(scene: Scene, kind: str) -> None:
     """The device plugin of the pod's node."""
     scene.undo.enter_context(scene.testbed.stop_device_plugin(scene.pod(kind)["spec"]["nodeName"]))
@@ -192,6 +197,7 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "sick-gpu": sick_gpu,
     "drain": drain,
     "stop-kubelet": stop_kubelet,
+    "lose-node": lose_node,
     "stop-plugin": stop_plugin,
     "lose-answer": lose_answer,
     "redis": redis,

@@ -24,9 +24,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--patient", action="store_true", help="wait for a rank that was lost to come back, for ever")
     options = parser.parse_args()
     ray.init()
-    ranks = [Rank.remote() for _ in range(options.ranks)]
+    again = {"max_restarts": -1, "max_task_retries": -1} if options.patient else {}
+    ranks = [Rank.options(**again).remote() for _ in range(options.ranks)]
     for epoch in range(1, options.seconds + 1):
         ray.get([rank.step.remote() for rank in ranks])
         print("RAYFLIGHT_PROGRESS", json.dumps({"epoch": epoch, "of": options.seconds}), flush=True)

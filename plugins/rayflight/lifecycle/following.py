@@ -30,7 +30,8 @@ _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API 
 _LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
 _SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
 _LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked for where nobody serves it
-_SETTLE = timedelta(seconds=15)  # a hopeless picture must stay as it is this long (replacements are on their way)
+_SETTLE = timedelta(seconds=10)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
+_CLOSELY = timedelta(seconds=2)  # how often it is looked at meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +208,7 @@ class Follower:
     async def _watch_both_layers(self, log: DriverLog) -> None:
         """A job that can never finish stays RUNNING: look at both layers, and end it when that picture holds."""
         now = self.tools.now()
-        if self.looked_at and now - self.looked_at < _LOOK:
+        if self.looked_at and now - self.looked_at < (_CLOSELY if self.hopeless_since else _LOOK):
             return
         self.looked_at = now
         self._stop_if_hopeless(await self._observe(), log, now)

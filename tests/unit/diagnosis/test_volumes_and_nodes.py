@@ -78,7 +78,7 @@ def test_a_node_that_cannot_make_sandboxes_is_left():
 
 
 def test_a_node_that_is_not_ready_under_our_pods_is_left_after_half_a_minute():
-    down = Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown", since=at(20))
+    down = Condition(type="Ready", status="False", reason="KubeletNotReady", since=at(20))
     nodes = (*NODES[:2], replace(NODES[2], conditions=(down,)))
     finding = found(snapshot(nodes=nodes))["node-not-ready"]
     assert finding.decision is Decision.RETRY_ELSEWHERE
@@ -86,6 +86,12 @@ def test_a_node_that_is_not_ready_under_our_pods_is_left_after_half_a_minute():
     assert found(snapshot(nodes=nodes, taken_at=at(40)))["node-not-ready"].decision is Decision.WAIT
     elsewhere = snapshot(nodes=nodes, pods=(head(), worker(1), worker(2, node="gpu-1")))
     assert "node-not-ready" not in ids(elsewhere)
+
+
+def test_a_node_whose_kubelet_is_silent_was_waited_for_already():
+    silent = Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown", since=at(59))
+    nodes = (*NODES[:2], replace(NODES[2], conditions=(silent,)))
+    assert found(snapshot(nodes=nodes))["node-not-ready"].decision is Decision.RETRY_ELSEWHERE
 
 
 def test_an_evicted_pod_is_told_with_the_resource_that_was_short():

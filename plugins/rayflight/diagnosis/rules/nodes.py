@@ -12,7 +12,7 @@ from rayflight.snapshot import capacity
 from rayflight.snapshot.model import KubeNode, Pod, quantity
 from rayflight.states import JobStatus
 
-_BLINK = 30.0  # seconds; a kubelet that restarts is back by then
+_BLINK = 30.0  # seconds that a kubelet may call its node not Ready; one that is silent (Unknown) was waited for already
 _DISRUPTED = {
     "PreemptionByScheduler": "a pod of higher priority took its place",
     "DeletionByTaintManager": "its node got a taint that it does not tolerate",
@@ -30,7 +30,7 @@ def _not_ready(case: Case) -> Iterable[Finding]:
         ready = next((item for item in node.conditions if item.type == "Ready"), None)
         if not pods or ready is None or ready.status == "True" or case.cluster is None:
             continue
-        lasting = case.lasts(ready.since, _BLINK)
+        lasting = ready.status == "Unknown" or case.lasts(ready.since, _BLINK)
         evidence = (quoting.condition(f"node {node.name}", ready),)
         yield Finding(
             id="node-not-ready",
