@@ -20,7 +20,7 @@ import yaml
 
 from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
-from dev.drills import results
+from dev.drills import queueing, results
 from dev.drills.answers import DAG
 from dev.drills.flying import INSTANCE, DrillFlight, Hangar
 from dev.drills.observer import Observer
@@ -30,6 +30,7 @@ from dev.drills.table import Drill, flights, read
 from dev.flight_view import fail
 from dev.machine import machine
 from dev.place import Place, borrow_testbed
+from dev.queues import real_kueue
 from testbed.faults import Faults
 from testbed.paths import Layout
 
@@ -125,6 +126,9 @@ def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
     """A place, an Airflow, an observer and a receiver of alerts, for the length of the block."""
     with ExitStack() as stack:
         place = stack.enter_context(_place(given))
+        kueue = place.is_testbed and "kueue" in given.having
+        if kueue:
+            stack.enter_context(real_kueue(pods_ready=queueing.PODS_READY))
         faults = Faults(Layout.full()) if place.is_testbed else None
         flaky = stack.enter_context(faults.flaky_proxy()) if faults else None
         alerts = stack.enter_context(receiving())
@@ -143,7 +147,13 @@ def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
         )
         airflow = stack.enter_context(Airflow(settings))
         airflow.client.wait_for_dag(DAG)
-        observer = stack.enter_context(Observer(place.kubeconfig, given.namespace if given.kubeconfig else ""))
+        observer = stack.enter_context(
+            Observer(
+                place.kubeconfig,
+                given.namespace if given.kubeconfig else "",
+                more=queueing.WATCHED if kueue else {},
+            )
+        )
         yield Hangar(
             client=airflow.client,
             place=place,

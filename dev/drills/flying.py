@@ -142,8 +142,15 @@ class DrillFlight:
                 answer.proof = f"the run did not end within {drill.seconds:.0f} s"
             elif drill.proof:
                 answer.proof = proofs.PROOFS[drill.proof](self.hangar.observer, self.scene)
-            elif answer.retried and answer.retry_after:
+            elif answer.retried and answer.retry_after and answer.retry_after > _USUAL_DELAY:
                 answer.proof = self._retried_early(run, index, answer)
+            elif not drill.cause and drill.says:
+                answer.proof = self._unsaid(run, drill)
+
+    def _unsaid(self, run: Run, drill: Drill) -> str:
+        """What a drill that ends well had to say while its cluster waited."""
+        said = self.hangar.client.log(run, "flight.wait_ready")
+        return "" if drill.says in said else f"wait_ready does not say {drill.says!r}"
 
     def _retried_early(self, run: Run, index: int, answer: Answer) -> str:
         """Airflow's own delay would be over by then; the one that the diagnosis named is not."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from dev.airflow_process import wait_until
 from dev.cluster import RAY, Cluster
+from dev.drills import queueing
 from testbed import gpu, network, packages
 from testbed.faults import Faults
 from testbed.faults_proxy import Drop, FlakyProxy, Pass
@@ -201,4 +202,7 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "stop-plugin": stop_plugin,
     "lose-answer": lose_answer,
     "redis": redis,
+    "queue": queueing.queue,
+    "other-team": queueing.other_team,
+    "let-go": queueing.let_go,
 }

@@ -50,7 +50,7 @@ with DAG("queued", params=PARAMS, schedule=None, catchup=False):
         namespace="{{ params.namespace }}",
         job={
             "entrypoint": "python3 train.py --workers {{ params.workers }}"
-            " --gpus-per-worker {{ params.gpus_per_worker }} {{ params.script_args }}",
+            " --gpus-per-worker {{ params.gpus_per_worker }} --accuracy 0 {{ params.script_args }}",
             "working_dir": str(TRAINING),
             "storage": "{{ params.claim }}",
         },

@@ -31,12 +31,11 @@ def test_on_a_real_cluster_no_node_and_no_component_is_broken():
     assert not {"quota", "node-drained", "gcs-killed", "api-server-down", "duplicate-submission"} & flown
 
 
-def test_what_needs_kueue_is_left_out_without_it(monkeypatch):
-    table = [drill.replace(needs="kueue") if drill.name == "taint" else drill for drill in read()]
-    chosen = [drill.name for drill in drills.chosen(table, drills.options([]))]
-    assert "taint" not in chosen
-    assert len(chosen) == len(table) - 1
-    assert len(drills.chosen(table, drills.options(["--having", "kueue"]))) == len(table)
+def test_what_needs_kueue_is_left_out_without_it():
+    queued = {drill.name for drill in read() if drill.needs == "kueue"}
+    assert "kueue-preempted" in queued
+    assert not queued & names()
+    assert names("--having", "kueue") == {drill.name for drill in read()}
 
 
 def test_only_and_quick_choose():
