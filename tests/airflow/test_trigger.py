@@ -1,5 +1,6 @@
 """The trigger runs a step and carries its outcome; a triggerer's troubles never kill a training."""
 
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +9,11 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from rayflight.airflow import access, outcomes
+from rayflight.airflow.operators.submit import watching
 from rayflight.airflow.triggers import StepTrigger
 from rayflight.errors import ArchiveNotShared, ClusterGone
+from rayflight.lifecycle.following import Follower, Outcome
+from rayflight.specs import JobSpec, OnHang
 from rayflight.states import JobStatus
 from tests.world import World, flight
 
@@ -74,6 +78,26 @@ async def test_an_archive_that_is_not_shared_is_said_before_anything_else(world:
     (tmp_path / "flight.json").unlink()
     with pytest.raises(ArchiveNotShared):
         outcomes.result(await event(made))
+
+
+async def test_what_the_job_says_of_hangs_reaches_who_follows_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Follower] = []
+
+    async def follow(self: Follower) -> Outcome:
+        seen.append(self)
+        return Outcome(submission_id="rf-1", status="SUCCEEDED")
+
+    monkeypatch.setattr(Follower, "follow", follow)
+    job = JobSpec.model_validate({"entrypoint": "x", "on_hang": "retry", "hang_after": "90s"})
+    for said in (watching(job), {}):
+        given = {"cluster": world.clusters[0].to_dict(), "submission_id": "rf-1", "session": "s", **said}
+        await event(trigger(tmp_path, "follow", **given))
+    assert [(it.on_hang, it.hang_after) for it in seen] == [
+        (OnHang.RETRY, timedelta(seconds=90)),
+        (OnHang.REPORT, None),
+    ]
 
 
 @pytest.mark.parametrize(

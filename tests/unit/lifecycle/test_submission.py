@@ -103,3 +103,14 @@ async def test_every_script_learns_its_run_and_interval(world: World, tmp_path: 
     env = world.ray.submitted[0].runtime_env["env_vars"]
     assert env["LR"] == "0.1"
     assert (env["RAYFLIGHT_RUN_ID"], env["RAYFLIGHT_ATTEMPT"], env["RAYFLIGHT_SUBMISSION"]) == ("run-1", "1", "1")
+
+
+async def test_workers_listen_to_a_signal_only_where_the_job_wants_it(world: World, tmp_path: Path) -> None:
+    await submit(world, tmp_path)
+    wanted = JOB.model_copy(update={"stack_signal": True})
+    await submit_once(world.tools(tmp_path), flight(), world.clusters[0], wanted, task="other", try_number=1)
+    plain, hooked = (item.runtime_env for item in world.ray.submitted)
+    assert {"py_modules", "worker_process_setup_hook"}.isdisjoint(plain)
+    assert hooked["worker_process_setup_hook"] == "rayflight_probe.hook.register"
+    (uri,) = hooked["py_modules"]
+    assert uri.removeprefix("gcs://") in world.ray.packages

@@ -31,6 +31,11 @@ REFUSED = {
         {"entrypoint": "x", "timeout": "soon"},
         "timeout: 'soon' is no span of time: write for example 90s",
     ),
+    "unknown word for hangs": ({"entrypoint": "x", "on_hang": "kill"}, "on_hang: Input should be 'report', 'fail' or"),
+    "a hook beside ours": (
+        {"entrypoint": "x", "stack_signal": True, "runtime_env": {"worker_process_setup_hook": "mine.hook"}},
+        "stack_signal sets runtime_env.worker_process_setup_hook itself",
+    ),
     "relative mount": (
         {"entrypoint": "x", "storage": {"claim": "c", "mount_path": "data"}},
         "must be an absolute path",
