@@ -75,7 +75,7 @@ def airflow(place: Place, flaky: FlakyProxy, tmp_path_factory: pytest.TempPathFa
         rayflight={"instance": INSTANCE, "archive": archive.as_uri()},
     )
     with Airflow(settings) as instance:
-        for dag_id in ("train_ddp", "train_flaky", "sweep"):
+        for dag_id in ("train_ddp", "train_flaky", "sweep", "many_pods"):
             instance.client.wait_for_dag(dag_id)
         yield instance
 

@@ -12,6 +12,9 @@ from rayflight.errors import ApiError, ApiUnreachable, Conflict, PermissionMissi
 
 _RBAC = re.compile(r'^(?:\S+ (?:"[^"]*" )?is )?forbidden: User "(?P<user>[^"]*)" cannot ')
 
+_WEBHOOK = re.compile(r'failed calling webhook "(?P<name>[^"]+)"')
+_KUEUES = ("mraycluster.kb.io", "vraycluster.kb.io", "mrayjob.kb.io", "vrayjob.kb.io")  # as its manifests name them
+
 
 class WatchExpired(ApiError):
     """410: that resourceVersion is too old. Never leaves the kube package: the cure is a new list."""
@@ -60,14 +63,20 @@ def unreachable(call: Call, why: str, status: int | None = None) -> ApiUnreachab
     """No usable answer: says nothing about the object itself."""
     if call.resource.endswith("/proxy") and status is not None:
         return _behind(call, why, status)
-    foreign = "CERTIFICATE_VERIFY_FAILED" in why
+    hook = _WEBHOOK.search(why)
+    step = "check that the API server is up and reachable from here"
+    if hook is not None:
+        owner = " (Kueue's: its controller manager)" if hook["name"] in _KUEUES else ""
+        step = (
+            f"have whoever runs webhook {hook['name']}{owner} look after it; nothing is created here until it answers"
+        )
+    elif "CERTIFICATE_VERIFY_FAILED" in why:
+        step = "correct the certificate authority in the connection's kubeconfig"
     error = ApiUnreachable(
-        "The Kubernetes API did not answer",
+        "The Kubernetes API could not ask a webhook" if hook else "The Kubernetes API did not answer",
         which=f"at {call.server} ({call.verb} {call.object})",
         why=why,
-        next_step="correct the certificate authority in the connection's kubeconfig"
-        if foreign
-        else "check that the API server is up and reachable from here",
+        next_step=step,
     )
     error.status = status
     return error
