@@ -148,7 +148,7 @@ class Preflight:
 
     async def _reference(self, wanted: Reference, namespace: str) -> tuple[bool, str]:
         """(certain?, what is wrong or empty)."""
-        words = f"{wanted.resource} {wanted.name}"
+        words = f"{wanted.resource.one} {wanted.name}"
         try:
             found = await self._client.get(wanted.resource, wanted.name, namespace)
         except PermissionMissing:

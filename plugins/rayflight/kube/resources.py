@@ -29,6 +29,15 @@ class Resource:
             path += f"/{quote(name, safe=':')}"
         return f"{path}/{subresource}" if subresource else path
 
+    @property
+    def one(self) -> str:
+        """A single object of it, for people.
+
+        >>> SECRETS.one, PRIORITY_CLASSES.one
+        ('secret', 'priorityclass')
+        """
+        return self.plural.removesuffix("es") if self.plural.endswith("sses") else self.plural.removesuffix("s")
+
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 

@@ -84,8 +84,8 @@ async def test_what_the_pods_need_must_be_there(backend: KubernetesBackend, new_
     with pytest.raises(InvalidSpec) as caught:
         await backend.preflight(spec, namespace)
     said = str(caught.value)
-    missing = ("secrets registry", "priorityclasses.scheduling.k8s.io urgent", "serviceaccounts trainer")
-    assert all(f"no {name}" in said for name in (*missing, "persistentvolumeclaims checkpoints", "key password in"))
+    missing = ("secret registry", "priorityclass urgent", "serviceaccount trainer")
+    assert all(f"no {name}" in said for name in (*missing, "persistentvolumeclaim checkpoints", "key password in"))
     assert "key id" not in said
 
 

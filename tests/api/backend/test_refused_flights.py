@@ -127,7 +127,7 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "namespace that is not there": ({"namespace": "nowhere"}, "No such namespace: nowhere"),
     "claim that is not there": (
         {"job": {"entrypoint": "x", "storage": "checkpoints"}},
-        "there is no persistentvolumeclaims checkpoints",
+        "there is no persistentvolumeclaim checkpoints",
     ),
     "field that the CRD does not know": (
         {"cluster": {**SHAPE, "extra": {"nonsense": 1}}},
