@@ -1,4 +1,4 @@
-"""A cluster of sixteen pods without a GPU, as large as a small machine can hold: what collects its logs, and how fast."""
+"""A cluster of sixteen pods without a GPU, as many as a small machine can hold: how fast its logs are collected."""
 
 from __future__ import annotations
 
