@@ -114,6 +114,10 @@ class HangWatch:
         now = self.tools.now()
         if self.first_at is None:
             known = await api.processes(job)
+            if not known:  # (yet): Ray Train starts its ranks, or a script never called ray.init
+                self.tools.say("%s, and no process of this training is there to be asked", self._sign(now, since))
+                self.not_before = now + _AGAIN
+                return None
             self.first = await _sampled(api, _placed(known, seen, log.ranks))
             self.first_at = now
             self.tools.say("%s: taking the stacks of %d processes", self._sign(now, since), len(self.first))
@@ -223,8 +227,6 @@ def _with_gpus(processes: Sequence[TrainingProcess], seen: Snapshot) -> tuple[Tr
 
 
 def _unclear(hang: Hang) -> str:
-    if not hang.processes:
-        return "Ray knows no process of this training"
     samples: list[Sample] = [sample for process in hang.processes for sample in process.samples]
     whys = {sample.why for sample in samples if sample.why}
     if not any(sample.frames for sample in samples):

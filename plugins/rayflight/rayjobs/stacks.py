@@ -20,22 +20,29 @@ from rayflight.snapshot.stacks import read_dump, read_refusal
 
 STACK_TIMEOUT = 15.0  # 0.03 s on an idle node
 _LIST_TIMEOUT = 10.0
-_TRAIN = "RayTrainWorker"
+_TRAIN, _CONTROLLER = "RayTrainWorker", "TrainController"
+_COMING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "RESTARTING")
 # Actors of Ray's own libraries: they wait all day, and say nothing about the training.
 _RAYS_OWN = frozenset(
     (
-        *("TrainController", "DatasetManager", "PreemptionWatcher", "PlacementGroupCleaner", "SynchronizationActor"),
+        *(_CONTROLLER, "DatasetManager", "PreemptionWatcher", "PlacementGroupCleaner", "SynchronizationActor"),
         *("AutoscalingRequester", "SplitCoordinator", "JobSupervisor", "TrainStateActor", "TrainV2StateActor"),
     )
 )
 
 
 async def processes(transport: Transport, job: Job) -> tuple[TrainingProcess, ...]:
-    """Ray Train's ranks; where there are none, the job's other actors and tasks; where there are none, its driver."""
-    actors = [item for item in await _listed(transport, "actors", job) if item.get("state") == "ALIVE"]
+    """Ray Train's ranks; where there are none, the job's other actors and tasks; where there are none, its driver.
+
+    Nothing while actors are still to come: that the driver waits for them says nothing.
+    """
+    known = await _listed(transport, "actors", job)
+    actors = [item for item in known if item.get("state") == "ALIVE"]
     ranks = [item for item in actors if item.get("class_name") == _TRAIN]
     if ranks:
         return tuple(_actors(ranks))
+    if any(_to_come(item) for item in known):
+        return ()
     others = [item for item in actors if not _rays_own(str(item.get("class_name") or ""))]
     tasks = [
         item
@@ -75,6 +82,14 @@ async def _listed(transport: Transport, kind: str, job: Job) -> list[Mapping[str
     except (ValueError, KeyError, TypeError) as error:
         raise ApiUnreachable(f"Cannot list the {kind}", which=job.id, why="the answer has another shape") from error
     return found
+
+
+def _to_come(item: Mapping[str, Any]) -> bool:
+    """An actor of the training that is not there yet; Ray Train's controller makes its ranks."""
+    name, state = str(item.get("class_name") or ""), item.get("state")
+    if name == _CONTROLLER:
+        return state != "DEAD"
+    return state in _COMING and not _rays_own(name)
 
 
 def _rays_own(name: str) -> bool:

@@ -48,6 +48,14 @@ async def test_without_ray_train_actors_and_tasks_are(dashboard: FakeDashboard, 
     assert [(it.name, it.pid) for it in await jobs.processes(JOB)] == [("trainer-1", 9), ("task step", 11)]
 
 
+@pytest.mark.parametrize("there", [actor("TrainController", 5), actor("Mine", 0, state="PENDING_CREATION")])
+async def test_while_actors_are_to_come_nobody_is_asked(
+    dashboard: FakeDashboard, jobs: RayJobsClient, there: dict[str, Any]
+) -> None:
+    dashboard.answer("GET", "/api/v0/actors", listed(there))
+    assert await jobs.processes(JOB) == ()
+
+
 @pytest.mark.parametrize(("info", "pids"), [({"pid": "44"}, [44]), (None, [])])
 async def test_with_neither_it_is_the_driver(
     dashboard: FakeDashboard, jobs: RayJobsClient, info: dict[str, str] | None, pids: list[int]
