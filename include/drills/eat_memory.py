@@ -14,8 +14,8 @@ def eat() -> int:
     """Bytes that are written to, so that they really are in memory."""
     eaten = []
     while True:
-        eaten.append(bytearray(b"x" * (40 * MIB)))
-        time.sleep(0.05)
+        eaten.append(bytearray(b"x" * (20 * MIB)))
+        time.sleep(0.15)  # Ray looks four times a second, and has to be faster than the kernel
 
 
 if __name__ == "__main__":
