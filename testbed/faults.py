@@ -161,6 +161,18 @@ class Faults:
         undo = f"fault gpu-unhealthy {node} {index}"
         return Done(f"GPU {index} of {node} ({uuid}) is healthy", undo, lambda: self.make_gpu_unhealthy(node, index))
 
+    def make_gpu_tell(self, node: str, index: int, numbers: Mapping[str, str]) -> Done:
+        """`nvidia-smi` tells something else of one GPU (another uuid, another name); Kubernetes notices nothing."""
+        uuid = gpu.tell(self.layout, node, index, numbers)
+        told = ", ".join(f"{name}={value}" for name, value in numbers.items())
+        what = f"GPU {index} of {node} ({uuid}) tells {told}"
+        return Done(what, f"fault gpu-truth {node} {index}", lambda: self.make_gpu_truthful(node, index))
+
+    def make_gpu_truthful(self, node: str, index: int) -> Done:
+        """Undo `make_gpu_tell`."""
+        gpu.tell_truth(self.layout, node, index)
+        return Done(f"GPU {index} of {node} tells the truth")
+
     def stop_device_plugin(self, node: str) -> Done:
         """The plugin vanishes: no GPU of the node is allocatable; capacity stays for minutes."""
         return self.stop(gpu.daemon_name(_gpu_node(node)))
@@ -239,6 +251,8 @@ class Faults:
             for index in range(gpu.PER_NODE):
                 if not gpu.is_healthy(self.layout, node, index):
                     yield self.make_gpu_healthy(node, index)
+                if not gpu.is_truthful(self.layout, node, index):
+                    yield self.make_gpu_truthful(node, index)
         for item in self._api.get("/api/v1/nodes")["items"]:
             yield from self._clear_node(item)
         for item in self._api.get("/api/v1/resourcequotas")["items"]:

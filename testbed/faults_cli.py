@@ -101,6 +101,11 @@ def _add_nodes(faults: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     ):
         parser = _add(faults, name, "one GPU, as NODE INDEX or by UUID", call)
         parser.add_argument("gpu", nargs="+", metavar="GPU")
+    tell = _add(faults, "gpu-tell", "nvidia-smi tells something else of one GPU", _tell, "node")
+    tell.add_argument("index", type=int)
+    tell.add_argument("fields", nargs="+", metavar="FIELD=VALUE", help="such as uuid=... or name='SIMULATED ...'")
+    truth = _add(faults, "gpu-truth", "undo gpu-tell", lambda f, o: [f.make_gpu_truthful(o.node, o.index)], "node")
+    truth.add_argument("index", type=int)
     _add(faults, "gpus", "list the simulated GPUs", _list_gpus)
 
 
@@ -126,10 +131,14 @@ def _gpu(words: list[str]) -> tuple[str, int]:
     raise TestbedError(f"{' '.join(words)!r} is no GPU; write NODE INDEX or a UUID of `python -m testbed fault gpus`")
 
 
+def _tell(faults: Faults, options: argparse.Namespace) -> list[Done]:
+    return [faults.make_gpu_tell(options.node, options.index, _limits(options.fields))]
+
+
 def _limits(words: list[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
     if not all(name and value for name, _, value in pairs):
-        raise TestbedError(f"{' '.join(words)!r}: write limits as RESOURCE=VALUE, such as requests.nvidia.com/gpu=1")
+        raise TestbedError(f"{' '.join(words)!r}: write NAME=VALUE, such as requests.nvidia.com/gpu=1")
     return {name: value for name, _, value in pairs}
 
 

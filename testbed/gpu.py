@@ -85,9 +85,32 @@ def make_healthy(layout: Layout, node: str, index: int) -> str:
     return file.name
 
 
+def tell(layout: Layout, node: str, index: int, numbers: Mapping[str, str]) -> str:
+    """Let one GPU say something else than the truth, in `nvidia-smi` alone; its plugin reports it as before."""
+    file = _told(layout, node, index)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{name}={value}\n" for name, value in numbers.items()))
+    return file.name
+
+
+def tell_truth(layout: Layout, node: str, index: int) -> None:
+    """Undo `tell`."""
+    _told(layout, node, index).unlink(missing_ok=True)
+
+
+def is_truthful(layout: Layout, node: str, index: int) -> bool:
+    """Say whether `tell` was undone."""
+    return not _told(layout, node, index).exists()
+
+
 def is_healthy(layout: Layout, node: str, index: int) -> bool:
     """Say what the switch of one GPU says."""
     return not _switch(layout, node, index).exists()
+
+
+def _told(layout: Layout, node: str, index: int) -> Path:
+    switch = _switch(layout, node, index)
+    return switch.with_name("told") / switch.name
 
 
 def _switch(layout: Layout, node: str, index: int) -> Path:

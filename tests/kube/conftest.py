@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from testbed import network
 from testbed.faults_proxy import FlakyProxy, flaky_proxy
 from testbed.paths import Layout
 from testbed.pki import Authority
+from tests import receivers
 from tests.kube.flights import Flights
 
 INSTANCE = "tests"
@@ -65,19 +67,42 @@ def flaky(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
 
 
 @pytest.fixture(scope="session")
-def airflow(place: Place, flaky: FlakyProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    archive = tmp_path_factory.mktemp("archive")
+def duty() -> Iterator[tuple[Any, Any]]:
+    """Whoever is on duty: a mail server and a webhook; Airflow's connections `duty_mail` and `duty_hook` lead there."""
+    with receivers.smtp() as mail, receivers.http() as hook:
+        yield mail, hook
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("archive")
+
+
+@pytest.fixture(scope="session")
+def airflow(place: Place, flaky: FlakyProxy, duty: tuple[Any, Any], archive: Path) -> Iterator[Airflow]:
     behind_the_proxy = Place(flaky.kubeconfig, place.image, is_testbed=True)
     settings = Settings(
         dag_folders=(ROOT / "dags", Path(__file__).parent / "dags"),
         parallelism=6,
-        connections={"kubernetes_default": place.connection(), "kubernetes_flaky": behind_the_proxy.connection()},
+        connections={
+            "kubernetes_default": place.connection(),
+            "kubernetes_flaky": behind_the_proxy.connection(),
+            **_on_duty(*duty),
+        },
         rayflight={"instance": INSTANCE, "archive": archive.as_uri()},
     )
     with Airflow(settings) as instance:
         for dag_id in ("train_ddp", "train_flaky", "sweep", "many_pods"):
             instance.client.wait_for_dag(dag_id)
         yield instance
+
+
+def _on_duty(mail: Any, hook: Any) -> dict[str, Any]:
+    extra = {"disable_ssl": True, "disable_tls": True, "from_email": "a@example.com", "to": "duty@example.com"}
+    return {
+        "duty_mail": {"conn_type": "smtp", "host": "127.0.0.1", "port": mail.server_address[1], "extra": extra},
+        "duty_hook": {"conn_type": "http", "host": "127.0.0.1", "port": hook.server_address[1]},
+    }
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,9 @@ devices() {
 	done
 }
 
-# A sick GPU's numbers: lines of FIELD=VALUE in the switch's file.
+# What a GPU says instead of the truth: lines of FIELD=VALUE in the switch's file of a sick one, or below told/.
 override() { # field, UUID, index on the node
-	for file in "$switch/$2" "$switch/$3"; do
+	for file in "$switch/$2" "$switch/$3" "$switch/told/$2"; do
 		[ -f "$file" ] || continue
 		while IFS='=' read -r name value || [ -n "$name" ]; do
 			if [ "$name" = "$1" ]; then
@@ -129,8 +129,10 @@ query() { # fields
 }
 
 list() {
-	echo "$found" | while read -r index uuid _; do
-		echo "GPU $index: $product (UUID: $uuid)"
+	echo "$found" | while read -r index uuid node_index bus; do
+		[ -n "$uuid" ] || continue
+		name=$(value name "$index" "$uuid" "$node_index" "$bus")
+		echo "GPU $index: $name (UUID: $(value uuid "$index" "$uuid" "$node_index" "$bus"))"
 	done
 }
 
