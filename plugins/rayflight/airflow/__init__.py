@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SweepClusters,
         VerifyRayCluster,
     )
+    from rayflight.airflow.pool_sensor import PoolGoodSensor
     from rayflight.airflow.retry import DiagnosisRetryPolicy
     from rayflight.airflow.sensors import RayClusterGoneSensor, RayClusterReadySensor, RayJobFinishedSensor
     from rayflight.airflow.task_group import training_run
@@ -31,6 +32,7 @@ _WHERE = {
     "RayflightNotifier": "rayflight.airflow.notifier",
     "verified_pool": "rayflight.airflow.assets",
     "PoolHistory": "rayflight.airflow.operators",
+    "PoolGoodSensor": "rayflight.airflow.pool_sensor",
     "DiagnosisRetryPolicy": "rayflight.airflow.retry",
     "RayClusterReadySensor": "rayflight.airflow.sensors",
     "RayJobFinishedSensor": "rayflight.airflow.sensors",
@@ -50,6 +52,7 @@ __all__ = [
     "DeleteRayCluster",
     "DiagnosisRetryPolicy",
     "PlanFlight",
+    "PoolGoodSensor",
     "PoolHistory",
     "RayClusterGoneSensor",
     "RayClusterReadySensor",

@@ -12,6 +12,7 @@ from rayflight.states import Verdict
 
 LAST = 20  # verifications that are looked at
 _NOTED = 10.0  # per cent: below it, clocks and neighbours explain a difference
+_GPUS = 10  # of one product that are remembered at most, times the verifications of each
 _ENOUGH = 3  # earlier figures that make a comparison
 
 
@@ -58,6 +59,35 @@ def history(documents: Iterable[Mapping[str, Any]], *, last: int = LAST) -> tupl
             seen.setdefault(key, []).append((document, gpu))
     healths = [_health(uuid, entries[-last:]) for (uuid, _), entries in seen.items()]
     return tuple(sorted(healths, key=lambda it: (not it.worrying, -it.failed, it.node, it.uuid)))
+
+
+def standing(documents: Iterable[Mapping[str, Any]], *, shape: str = "", since: str = "") -> dict[str, tuple[str, str]]:
+    """Kubernetes node → (verdict, when) of its newest verification, of this shape and since then where given."""
+    found: dict[str, tuple[str, str]] = {}
+    for document in sorted(documents, key=lambda it: str(it["at"])):
+        if shape in ("", document["shape"]) and str(document["at"]) >= since:
+            found[str(document["node"])] = (str(document["verdict"]), str(document["at"]))
+    return found
+
+
+def earlier(
+    documents: Iterable[Mapping[str, Any]], *, last: int = LAST
+) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """What passed before, as measures to compare with: ``gpus`` by UUID and ``products`` by name, figure → values.
+
+    A GPU that failed is no measure, and neither is a simulated one.
+    """
+    found: dict[str, dict[str, dict[str, list[float]]]] = {"gpus": {}, "products": {}}
+    for document in sorted(documents, key=lambda it: str(it["at"])):
+        for gpu in () if document.get("simulated") else document["gpus"]:
+            if gpu["verdict"] != Verdict.PASSED:
+                continue
+            for kind, key in (("gpus", gpu["uuid"]), ("products", gpu.get("name"))):
+                for name, value in (gpu.get("figures") or {}).items() if key else ():
+                    values = found[kind].setdefault(str(key), {}).setdefault(name, [])
+                    values.append(float(value))
+                    del values[: -last if kind == "gpus" else -last * _GPUS]
+    return found
 
 
 def _health(uuid: str, entries: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Health:

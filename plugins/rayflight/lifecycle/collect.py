@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -11,12 +12,14 @@ from rayflight.archive import SegmentedLog
 from rayflight.backends.base import ClusterRef, LogFile
 from rayflight.diagnosis import diagnose, report
 from rayflight.errors import RayflightError
-from rayflight.findings import Diagnosis
+from rayflight.findings import Check, Diagnosis
 from rayflight.lifecycle.driver_log import DriverLog
+from rayflight.lifecycle.fleet import read_history
 from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.lifecycle.submission import NUMBER
 from rayflight.recorder import POD, TIMELINE, Change, columns
 from rayflight.snapshot.model import Snapshot
+from rayflight.verification import table
 
 _PARALLEL = 8  # logs at a time
 _NAMED = 20  # lost pods that are named one by one
@@ -91,7 +94,8 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     diagnosis = found.to_dict() if found else {}
     await tools.archive.write_json(f"{folder}/diagnosis.json", diagnosis)
     if found and snapshot:
-        await tools.archive.write(f"{folder}/report.md", _report(found, snapshot, changes))
+        text = _report(found, snapshot, changes) + await _verified(tools, folder) + await _history(tools, snapshot)
+        await tools.archive.write(f"{folder}/report.md", text.encode())
     return Collected(
         archive=tools.archive.url,
         files=len(sizes) + len(dump),
@@ -99,6 +103,24 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
         missing=tuple(missing),
         diagnosis=diagnosis,
     )
+
+
+async def _verified(tools: Tools, folder: str) -> str:
+    """The matrix of the cluster's last verification, where there was one."""
+    data = await tools.archive.read(f"{folder}/verification.json")
+    return "\n" + table.markdown([Check(**row) for row in json.loads(data)["checks"]]) if data else ""
+
+
+async def _history(tools: Tools, snapshot: Snapshot) -> str:
+    """What the devices of these Kubernetes nodes did over their last verifications, this one included."""
+    nodes = sorted({pod.node for pod in snapshot.workers() if pod.node})
+    if tools.fleet is None or not nodes:
+        return ""
+    try:
+        rows = await read_history(tools.fleet, nodes)
+    except Exception as error:  # noqa: BLE001 - every store's library has exceptions of its own
+        return f"\n## History\n\nIt could not be read from {tools.fleet.url}: {error}\n"
+    return "\n".join(["\n## History\n", *(f"* {row.sentence()}" for row in rows), ""]) if rows else ""
 
 
 def _unread(dump: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -114,9 +136,9 @@ async def _timelines_of_the_lost(tools: Tools, flight: Flight, there: set[str]) 
             await tools.recorder.publish(f"{flight.folder}/{name}")
 
 
-def _report(found: Diagnosis, snapshot: Snapshot, changes: Sequence[Change]) -> bytes:
+def _report(found: Diagnosis, snapshot: Snapshot, changes: Sequence[Change]) -> str:
     """What vanished before the last look stands in the recorder's timeline only."""
-    return report.markdown(found, [snapshot], told=columns(changes, found)).encode()
+    return report.markdown(found, [snapshot], told=columns(changes, found))
 
 
 def _lost_pods(changes: Iterable[Change]) -> list[str]:

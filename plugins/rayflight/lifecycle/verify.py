@@ -6,6 +6,7 @@ session, so an old verification never counts for a new head.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from rayflight.backends.base import ClusterRef, RayJobs, Submission
 from rayflight.errors import ApiError, ApiUnreachable, Conflict, VerificationFailed
 from rayflight.findings import Check
 from rayflight.labels import VERIFIED_SESSION, digest
-from rayflight.lifecycle.fleet import remember
+from rayflight.lifecycle.fleet import read_earlier, remember
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.replacing import replace_failing
 from rayflight.lifecycle.submission import NUMBER, TASK, mine, submission_id
@@ -23,7 +24,7 @@ from rayflight.rayjobs.probe import probe_entrypoint, probe_package, probe_resul
 from rayflight.snapshot.model import Gap, Job, Snapshot
 from rayflight.specs import ClusterSpec
 from rayflight.states import Verdict
-from rayflight.verification import blocking, diagnosis_from_checks, verify_all
+from rayflight.verification import blocking, diagnosis_from_checks, table, verify_all
 
 _POLL = 0.5  # seconds; the Jobs API has no watch
 _PODS_READY = timedelta(seconds=30)  # Ray says ALIVE about 6 s before Kubernetes says Ready
@@ -73,17 +74,29 @@ async def _look(tools: Tools, flight: Flight, ref: ClusterRef, deadline: datetim
     api = tools.backend.jobs(ref)
     _, session = await api.version()
     job = await _probe(tools, flight, ref, api)
+    before = asyncio.create_task(_measured_before(tools, ref))  # while the probe runs: it costs no time of its own
     job = await _ended(tools, ref, api, job, deadline)
     log = (await api.read_driver_log(job, 0, _LOG_BYTES)).decode(errors="replace") if job else ""
     snapshot = await _as_a_stranger(flight, api, await _settled(tools, ref))
     result = probe_result(log)
-    checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:])
+    checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:], earlier=await before)
     await _keep(tools, flight, ref, checks, result)
     await remember(tools, flight, ref, snapshot, checks, result)
+    for line in table.lines(checks):
+        tools.say("%s", line)
     for check in checks:
         if check.verdict == Verdict.WARNED:
             tools.say("Warning: %s: %s: %s. Next: %s", check.id, check.subject, check.observed, check.next_step)
     return Verification(session=session, checks=checks), snapshot
+
+
+async def _measured_before(tools: Tools, ref: ClusterRef) -> Mapping[str, Any]:
+    """By GPUs of the nodes on which the worker pods stand, before this verification adds its own figures."""
+    try:
+        seen = await tools.backend.observe(ref, ray=False)
+    except ApiError:  # the verification's own look says what is wrong
+        return {}
+    return await read_earlier(tools, {pod.node for pod in seen.workers() if pod.node})
 
 
 async def _as_a_stranger(flight: Flight, api: RayJobs, snapshot: Snapshot) -> Snapshot:

@@ -17,8 +17,13 @@ _LINK_MIB = {"nccl": 64, "gloo": 4}
 _ROUNDS = {"nccl": 5, "gloo": 2}
 
 
-def all_reduce(address: str, world_size: int, rank: int, backend: str, seconds: float) -> dict[str, Any]:
+def all_reduce(
+    address: str, world_size: int, rank: int, backend: str, seconds: float, nodes: list[list[int]] | None = None
+) -> dict[str, Any]:
     """All-reduce rank + 1 over all ranks by torch.distributed. Raises what torch raises.
+
+    ``nodes``: which ranks share a node. Where several do, each node also reduces by itself (``node``), all nodes at
+    once: it tells links inside a node from the network between them.
 
     ``bandwidth_gbps`` is the bus bandwidth in gigabytes per second, as nccl-tests define it: bytes moved per rank and
     second, times 2 (n - 1) / n; None for a single rank, which moves nothing. ``from_previous_gbps``: gigabytes per
@@ -38,6 +43,7 @@ def all_reduce(address: str, world_size: int, rank: int, backend: str, seconds: 
     try:
         ring = _Ring(torch, dist, backend, rank, world_size)
         sizes = [ring.reduced(mib) for mib in _MIB[backend]]
+        together = _own_node(dist, ring, nodes or [])
         return {
             "backend": backend,
             "ok": all(size["ok"] for size in sizes),
@@ -45,10 +51,24 @@ def all_reduce(address: str, world_size: int, rank: int, backend: str, seconds: 
             "sum": sizes[-1]["sum"],
             "bandwidth_gbps": sizes[-1]["bandwidth_gbps"],
             "sizes": sizes,
+            "node": together,
             "from_previous_gbps": ring.received(_LINK_MIB[backend]) if world_size > 1 else None,
         }
     finally:
         dist.destroy_process_group()
+
+
+def _own_node(dist: Any, ring: _Ring, nodes: list[list[int]]) -> dict[str, Any] | None:
+    """The larger reduction among the ranks of this node. Every rank must make every group, also those of others."""
+    shared = [members for members in nodes if len(members) > 1]
+    if not shared or len(nodes) < 2:
+        return None  # with one node the reduction over all is the same
+    groups = {tuple(members): dist.new_group(members) for members in shared}
+    mine = next((members for members in groups if dist.get_rank() in members), None)
+    if mine is None:
+        return None
+    found = ring.reduced(_MIB[ring.backend][-1], group=groups[mine], members=mine)
+    return {"ok": found["ok"], "ranks": len(mine), "bandwidth_gbps": found["bandwidth_gbps"]}
 
 
 class _Ring:
@@ -56,18 +76,19 @@ class _Ring:
 
     def __init__(self, torch: Any, dist: Any, backend: str, rank: int, size: int) -> None:
         self._torch, self._dist = torch, dist
-        self._rank, self._size = rank, size
+        self._rank, self._size, self.backend = rank, size, backend
         self._device = "cuda:0" if backend == "nccl" else "cpu"
         self._rounds = _ROUNDS[backend]
 
-    def reduced(self, mib: int) -> dict[str, Any]:
-        """One size: right on every round, and its bandwidth in the best of them."""
+    def reduced(self, mib: int, group: Any = None, members: tuple[int, ...] = ()) -> dict[str, Any]:
+        """One size, over all ranks or those of a group: right on every round, and its bandwidth in the best of them."""
         tensor = self._torch.empty(mib * 2**20 // 4, device=self._device)
-        expected = self._size * (self._size + 1) / 2
+        among = members or tuple(range(self._size))
+        expected, size = float(sum(rank + 1 for rank in among)), len(among)
         right = True
 
         def once() -> None:
-            self._dist.all_reduce(tensor)
+            self._dist.all_reduce(tensor, group=group)
 
         best = float("inf")
         for number in range(1 + self._rounds):
@@ -75,7 +96,7 @@ class _Ring:
             spent = self._seconds(once)
             best = best if number == 0 else min(best, spent)  # the first one builds the connections
             right = right and bool((tensor == expected).all())
-        moved = tensor.numel() * 4 * 2 * (self._size - 1) / self._size
+        moved = tensor.numel() * 4 * 2 * (size - 1) / size
         bandwidth = round(moved / best / 1e9, 3) if moved else None
         return {"mib": mib, "ok": right, "sum": float(tensor[0]), "bandwidth_gbps": bandwidth}
 
@@ -115,5 +136,6 @@ def sum_of_parts(parts: list[list[float]], world_size: int) -> dict[str, Any]:
         "sum": sums.pop() if len(sums) == 1 else None,
         "bandwidth_gbps": None,
         "sizes": [],
+        "node": None,
         "from_previous_gbps": None,
     }

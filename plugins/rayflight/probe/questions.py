@@ -206,8 +206,12 @@ class Questions:
             (address, error), *_ = self._results([self._actors[members[0]].meeting_point.remote()], self._step)
             if error:
                 return self._fault_all("collective", f"rank {members[0]} has no address to meet at: {error}")
+            places: dict[str, list[int]] = {}
             for position, number in enumerate(members):
-                given[number] = (address, len(members), position, "nccl" if cuda else "gloo", seconds)
+                places.setdefault(self.ranks[number]["ray_node_id"], []).append(position)
+            for position, number in enumerate(members):
+                backend = "nccl" if cuda else "gloo"
+                given[number] = (address, len(members), position, backend, seconds, list(places.values()))
         return self._keep("collective", self._ask("all_reduce", seconds + 2, given.__getitem__))
 
     def _ask(

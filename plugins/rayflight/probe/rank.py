@@ -100,9 +100,17 @@ class Rank:
             free.bind(("", 0))
             return f"{ray.util.get_node_ip_address()}:{free.getsockname()[1]}"
 
-    def all_reduce(self, address: str, world_size: int, position: int, backend: str, seconds: float) -> dict[str, Any]:
+    def all_reduce(
+        self,
+        address: str,
+        world_size: int,
+        position: int,
+        backend: str,
+        seconds: float,
+        nodes: list[list[int]] | None = None,
+    ) -> dict[str, Any]:
         """A checked reduction by torch.distributed; ``position`` is this rank's number among those that take part."""
-        return all_reduce(address, world_size, position, backend, seconds)
+        return all_reduce(address, world_size, position, backend, seconds, nodes)
 
     def part(self) -> list[float]:
         """This rank's part of the reduction without torch."""

@@ -33,15 +33,23 @@ __all__ = [
 
 
 def verify_all(
-    spec: ClusterSpec, snapshot: Snapshot, result: Mapping[str, Any] | None, *, probe_log: str = ""
+    spec: ClusterSpec,
+    snapshot: Snapshot,
+    result: Mapping[str, Any] | None,
+    *,
+    probe_log: str = "",
+    earlier: Mapping[str, Any] | None = None,
 ) -> tuple[Check, ...]:
-    """All four verifications, in their order. ``result`` is what the probe printed, None when it gave none."""
+    """All four verifications, in their order. ``result`` is what the probe printed, None when it gave none.
+
+    ``earlier`` is what GPUs and products measured before (``fleet.earlier``), where that is known.
+    """
     probed = Probed.read(result, snapshot) if result is not None else None
     checks = (
         *level1(spec, snapshot),
         *level2(spec, snapshot),
         *level3(spec, snapshot, probed or Probed({})),
-        *level4(spec, probed, probe_log),
+        *level4(spec, probed, probe_log, earlier or {}),
     )
     return tuple(_strictly(check) for check in checks) if spec.verification.strict else checks
 

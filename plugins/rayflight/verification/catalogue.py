@@ -304,7 +304,9 @@ JOB = (
         "An all-reduce over all ranks gives the right sum on each, by NCCL on GPUs and by gloo on CPUs.",
         "Collectives are where network, NCCL and topology meet, and where trainings hang.",
         "Two sizes (8 and 256 MiB by NCCL, 1 and 16 MiB by gloo), every element checked; bus bandwidth as nccl-tests "
-        "define it. Without torch the parts are fetched through Ray.",
+        "define it. Where several ranks share a node and there are several nodes, each node also reduces by itself, "
+        "all at once. A round of sends then tells into which rank the slowest link leads. Without torch the parts are "
+        "fetched through Ray.",
         "Look at the ranks without a right sum, then at the network between their nodes.",
     ),
     Meaning(
@@ -349,6 +351,15 @@ JOB = (
         "Per figure and product, at least three ranks: below 90 % of the median and a modified z-score (median and "
         "MAD) beyond 3.5.",
         "Look at that GPU's clocks, links and node; `straggler: fail` leaves it for another cluster.",
+    ),
+    Meaning(
+        "speed-kept", 4,
+        "No GPU is far below what it, or its product, measured in earlier verifications.",
+        "A whole pool that became slow (a driver, a cooling that fails) has no outlier; its own past shows it.",
+        "Products and copies against the last 20 verifications that passed on the cluster's Kubernetes nodes, of the "
+        "same GPU where there are 5 of it, else of its product: below 90 % of their median and a modified z-score "
+        "beyond 3.5 (a spread of at least 2 % is taken for noise). Warned about, or failed: `straggler`.",
+        "Look at that GPU's clocks, heat and links; the history says since when.",
     ),
     Meaning(
         "probe-left-nothing", 4,

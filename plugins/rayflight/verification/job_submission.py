@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rayflight.findings import Check
 from rayflight.specs import ClusterSpec
@@ -21,17 +22,21 @@ from rayflight.verification.probed import (
     silent,
 )
 from rayflight.verification.rows import Row, counted
+from rayflight.verification.speed_kept import speed_kept
 from rayflight.verification.speeds import speed_rows
 from rayflight.verification.surroundings import left_row, surrounding_rows
 
+_NOTICED = 0.9  # of the fastest link: a smaller difference names nobody
 _REDUCING = ("add", "all_reduce", "collective")
 # Questions of the probe that have a row of their own here.
 _JUDGED = frozenset({"put", "get", "write", "read_all", "copy", "compute", *_REDUCING})
 
 
-def level4(spec: ClusterSpec, probed: Probed | None, probe_log: str = "") -> tuple[Check, ...]:
+def level4(
+    spec: ClusterSpec, probed: Probed | None, probe_log: str = "", earlier: Mapping[str, Any] | None = None
+) -> tuple[Check, ...]:
     """``probed`` None means: the probe's job gave no result; its log's tail is then the evidence."""
-    return tuple(_rows(spec, probed, probe_log))
+    return tuple(_rows(spec, probed, probe_log, earlier or {}))
 
 
 def _bundles(spec: ClusterSpec) -> int:
@@ -39,7 +44,7 @@ def _bundles(spec: ClusterSpec) -> int:
     return sum(group.pods * (group.gpus or 1) for group in spec.groups)
 
 
-def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Iterator[Check]:
+def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str, earlier: Mapping[str, Any]) -> Iterator[Check]:
     yield _ran(spec, probed, probe_log)
     if probed is None or probed.problem or probed.placement_error:
         return
@@ -51,6 +56,7 @@ def _rows(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Iterator[
     yield _object_store(probed.ranks)
     yield _storage(spec, probed.ranks)
     yield from speed_rows(spec, probed.ranks)
+    yield speed_kept(spec, probed.ranks, earlier)
     yield left_row(probed)
 
 
@@ -176,7 +182,12 @@ def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
         (rank, found)
         for rank, found in answers
         if rank not in unseen
-        and (found is None or not found.get("ok") or found.get("world_size") != sizes[bool(rank.get("cuda"))])
+        and (
+            found is None
+            or not found.get("ok")
+            or (found.get("node") or {}).get("ok") is False
+            or found.get("world_size") != sizes[bool(rank.get("cuda"))]
+        )
     ]
     wrong = [
         f"{rank_named(rank)}: {rank.get('error') or 'no answer' if found is None else 'wrong sum'}"
@@ -185,13 +196,27 @@ def _collective(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
     row = replace(row, facts=facts_of(bad[0][0])) if len(bad) == 1 and len(answers) > 1 else row
     backends = sorted({str(found.get("backend")) for _, found in answers if found})
     on_gpus = {found.get("backend") for rank, found in answers if found and rank.get("gpu_ids")}
-    figures = [number(found.get("bandwidth_gbps")) for _, found in answers if found]
-    speeds = [figure for figure in figures if figure is not None]
-    speed = f", slowest rank {min(speeds):g} GB/s" if speeds else ""
-    text = f"{', '.join(backends) or 'no backend'}{speed}" + (f"; {'; '.join(wrong)}" if wrong else "")
+    text = f"{', '.join(backends) or 'no backend'}{_reduction_speeds(ranks)}" + (
+        f"; {'; '.join(wrong)}" if wrong else ""
+    )
     if unseen and not wrong:
         return row.unknown(f"{', '.join(map(rank_named, unseen))}: {unseen[0].get('error') or 'no answer'}")
     return row.judged(bool(ranks) and not wrong and (not real or on_gpus == {"nccl"}), text)
+
+
+def _reduction_speeds(ranks: Sequence[Answers]) -> str:
+    """Over all ranks, inside the nodes, and into which rank the slowest link leads, where one is."""
+    found = [(rank, rank.get("collective") or {}) for rank in ranks]
+    whole = [it for _, answer in found for it in [number(answer.get("bandwidth_gbps"))] if it is not None]
+    inside = [it for _, answer in found for it in [number((answer.get("node") or {}).get("bandwidth_gbps"))] if it]
+    links = [(it, rank) for rank, answer in found for it in [number(answer.get("from_previous_gbps"))] if it]
+    text = f", slowest rank {min(whole):g} GB/s" if whole else ""
+    text += f", inside the slowest node {min(inside):g} GB/s" if inside else ""
+    if links:
+        slowest, rank = min(links, key=lambda it: it[0])
+        if slowest < _NOTICED * max(link for link, _ in links):
+            text += f", slowest link {slowest:g} GB/s into {rank_named(rank)}"
+    return text
 
 
 def _object_store(ranks: Sequence[Answers]) -> Check:

@@ -47,7 +47,8 @@ RANK: Mapping[str, Any] = {
     | {"to_device_gbps": float, "to_host_gbps": float},
     "compute": {"device": str, "matmul_ok": bool, "seconds": float, "max_error": float, "formats": {"*": _FORMAT}},
     "collective": {"backend": str, "ok": bool, "world_size": int}
-    | {"bandwidth_gbps": float, "from_previous_gbps": float},
+    | {"bandwidth_gbps": float, "from_previous_gbps": float}
+    | {"node": {"ok": bool, "ranks": int, "bandwidth_gbps": float}},
     "object_store": {"put_get_ok": bool, "from_node": str},
     "storage": {"path": str, "wrote": bool, "read_all": bool},
     "failed": {"*": str},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from rayflight.archive import Archive
 from rayflight.fleet import Occasion, history, records
-from rayflight.lifecycle.fleet import read_history, remember
+from rayflight.lifecycle.fleet import pool_state, read_history, remember
 from tests.unit.alerts.faults import check
 from tests.unit.verification.probing import device
 from tests.world import World, flight
@@ -110,3 +111,38 @@ async def test_a_verification_leaves_its_documents_and_a_store_in_trouble_fails_
         assert [it.node for it in await read_history(Archive(base, url=""))] == ["gpu-1", "gpu-2"]
     else:
         assert "history of the pool was not written" in world.said[0]
+
+
+async def kept(base: Archive, *documents: dict[str, Any]) -> None:
+    for document in documents:
+        await base.write_json(f"fleet/{document['node']}/{document['at'].replace(':', '')}-x.json", document)
+
+
+SINCE = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("asked", "good", "words"),
+    [
+        ({}, False, "node gpu-1 failed at 2026-11-04T03:00:00Z"),
+        ({"nodes": ["gpu-2"]}, True, "good: gpu-2"),
+        ({"nodes": ["gpu-2", "gpu-9"]}, False, "node gpu-9 was not verified since 2026-11-02T00:00:00Z"),
+        ({"nodes": ["gpu-2"], "since": datetime(2026, 11, 5, tzinfo=UTC)}, False, "gpu-2 was not verified since"),
+        ({"shape": "other"}, False, "0 of 1 nodes were verified"),
+    ],
+)
+async def test_a_pool_is_good_when_the_newest_verification_of_each_node_passed(
+    asked: dict[str, Any], good: bool, words: str, tmp_path: Path
+) -> None:
+    base = Archive(tmp_path, url="")
+    await kept(base, *night(1, bad=True), *night(3), *night(4, bad=True))
+    found, why = await pool_state(base, **{"since": SINCE, **asked})
+    assert found is good
+    assert words in why
+
+
+async def test_a_pool_that_failed_once_is_good_again_after_it_passed(tmp_path: Path) -> None:
+    base = Archive(tmp_path, url="")
+    await kept(base, *night(3, bad=True), *night(4))
+    assert await pool_state(base, since=SINCE, at_least=2) == (True, "good: gpu-1, gpu-2")
+    assert (await pool_state(base, since=SINCE, at_least=3))[0] is False

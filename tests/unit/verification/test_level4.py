@@ -120,6 +120,18 @@ def test_the_collective_needs_every_rank_the_right_sum_and_nccl_on_gpus(answer):
     assert verdicts("collective", probed=result(rank(0), rank(1, collective=answer))) == ["failed"]
 
 
+def test_the_collective_tells_nodes_from_the_network_and_names_the_slow_link():
+    fast = collective(node={"ok": True, "ranks": 2, "bandwidth_gbps": 300.0})
+    slow = collective(node={"ok": True, "ranks": 2, "bandwidth_gbps": 280.0}, from_previous_gbps=3.0)
+    (row,) = rows("collective", probed=result(rank(0, collective=fast), rank(1, collective=slow)))
+    assert row.observed == (
+        "nccl, slowest rank 100 GB/s, inside the slowest node 280 GB/s, "
+        "slowest link 3 GB/s into rank 1 in pod flight-gpu-worker-2 on node gpu-2"
+    )
+    broken = collective(node={"ok": False, "ranks": 2, "bandwidth_gbps": 280.0})
+    assert verdicts("collective", probed=result(rank(0), rank(1, collective=broken))) == ["failed"]
+
+
 def test_the_collective_shows_the_slowest_ranks_bandwidth():
     assert rows("collective")[0].observed == "nccl, slowest rank 100 GB/s"
 
