@@ -60,6 +60,20 @@ def test_the_history_of_the_pool_is_told_after_the_checks_and_turns_no_run_green
     assert history.is_teardown
 
 
+def test_gpus_are_given_back_by_more_than_one_try_also_where_nothing_else_is_tried_twice() -> None:
+    """A busy Airflow loses task processes without a word: one lost teardown would leave a cluster standing."""
+    tasks = load("verify_gpu_pool").task_dict
+    retries = {name: tasks[f"check.flight.{name}"].retries for name in ("verify", "collect_logs", "tear_down")}
+    assert retries == {"verify": 0, "collect_logs": 2, "tear_down": 2}
+
+
+def test_the_form_says_what_follows_a_verification_that_fails() -> None:
+    on_fail = load("train_ddp").params.get_param("on_fail")
+    assert [on_fail.resolve(word) for word in (None, "fail", "warn", "replace")] == [None, "fail", "warn", "replace"]
+    with pytest.raises(ValueError, match="ignore"):
+        on_fail.resolve("ignore")
+
+
 def test_a_flight_without_training_has_no_train_task() -> None:
     assert "check.flight.train" not in load("verify_gpu_pool").task_dict
 

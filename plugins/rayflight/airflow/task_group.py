@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rayflight.specs import TeardownPolicy
 
 
+_LANDING_RETRIES = 2  # of the teardowns at least: GPUs are given back also where nothing else is tried twice
+
+
 def training_run(  # noqa: PLR0913 - one call wires a whole flight
     group_id: str = "flight",
     *,
@@ -55,7 +58,9 @@ def training_run(  # noqa: PLR0913 - one call wires a whole flight
         "weight_rule": "upstream",  # who already holds a cluster goes before who has none yet
         **task_args,
     }
-    landing = {key: value for key, value in common.items() if key not in ("pool", "pool_slots")}
+    # A busy Airflow loses task processes without a word in their logs: that must not leave a cluster behind.
+    again = max(retries, _LANDING_RETRIES)
+    landing = {**{key: it for key, it in common.items() if key not in ("pool", "pool_slots")}, "retries": again}
     with TaskGroup(group_id) as group:
         plan = PlanFlight(
             task_id="plan",
