@@ -36,7 +36,7 @@ class Drill(Strict):
     alone: bool = False  # disturbs whatever flies beside it
     quick: bool = False  # in the subset for every change
     needs: Literal["", "kueue"] = ""  # what the testbed must have
-    seconds: float = 200.0  # for all of it
+    seconds: float = 300.0  # for all of it; a busy machine is slow
 
     @field_validator("sign")
     @classmethod
