@@ -19,6 +19,9 @@ from testbed.process import wait_until
 CHAIN = "RAYFLIGHT-TESTBED"
 CGROUP = "rayflight-testbed"
 LINK_PREFIX = "rft"
+# In cgroup v1 a group weighs as much as one single process beside it (1024): all pods of three nodes together would get
+# the time of one process of a busy host.
+_CPU_SHARES = "16384"
 # Set by the testbed, by kubelet (vm.*, kernel.*) or by the CNI bridge plugin.
 SYSCTLS = (
     "net/ipv4/ip_forward",
@@ -123,6 +126,8 @@ def make_cgroup(node: str) -> str:
                 own, parent = folder / setting, folder.parent / setting
                 if own.exists() and parent.exists() and not own.read_text().strip():
                     own.write_text(parent.read_text())
+        if (root / "cpu.shares").exists():
+            (root / "cpu.shares").write_text(_CPU_SHARES)
     return f"/{CGROUP}/{node}"
 
 
