@@ -16,6 +16,7 @@ from rayflight.findings import Check, Diagnosis
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.fleet import read_history
 from rayflight.lifecycle.flight import Flight, Tools, recording
+from rayflight.lifecycle.hang_records import with_its_hang
 from rayflight.lifecycle.submission import NUMBER
 from rayflight.recorder import POD, TIMELINE, Change, columns
 from rayflight.snapshot.model import Snapshot
@@ -77,7 +78,7 @@ async def _cluster(tools: Tools, flight: Flight, ref: ClusterRef) -> Collected:
     dump: dict[str, Any] = {}
     logs: tuple[LogFile, ...] = ()
     try:
-        snapshot = await tools.observe(ref)
+        snapshot = await with_its_hang(tools.archive, flight.folder, await tools.observe(ref))
         missing.extend(f"{gap.source}: {gap.why}" for gap in snapshot.gaps if gap.applies)
         await tools.archive.write_json(f"{folder}/snapshot.json", snapshot.to_dict())
         dump = dict(await tools.backend.dump(ref))

@@ -20,6 +20,7 @@ from rayflight.findings import Decision, Diagnosis, Evidence, Finding, Layer
 from rayflight.labels import CONDEMNED
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
+from rayflight.lifecycle.hang_records import with_its_hang
 from rayflight.lifecycle.hangs import HangWatch
 from rayflight.lifecycle.watching import Watch
 from rayflight.snapshot.model import Job, Snapshot
@@ -178,7 +179,8 @@ class Follower:
                 ended_at=job.ended_at,
                 watched=self.watch.found,
             )
-        diagnosis = diagnose(await self._observe(), submission=job.id, session=self.session, log_tail=log.tail)
+        seen = await with_its_hang(self.tools.archive, self.flight.folder, await self._observe())
+        diagnosis = diagnose(seen, submission=job.id, session=self.session, log_tail=log.tail)
         if diagnosis.cause is None:
             diagnosis = _plain(job, log, diagnosis)
         raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)

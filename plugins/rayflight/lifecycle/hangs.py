@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 
@@ -21,6 +21,7 @@ from rayflight.findings import Decision, Diagnosis, Finding
 from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Tools
 from rayflight.lifecycle.hang_probe import look_inside
+from rayflight.lifecycle.hang_records import keep
 from rayflight.snapshot.hang import Hang, Sample, TrainingProcess
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.snapshot.readiness import map_pods
@@ -139,19 +140,17 @@ class HangWatch:
         diagnosis = diagnose(
             replace(seen, hang=hang), submission=self.submission, session=self.session, log_tail=log.tail
         )
-        stamp = hang.taken_at[-1].replace(":", "").partition(".")[0].partition("+")[0]
-        await self.tools.archive.write_json(
-            f"{self.folder}/hangs/{stamp}.json", {"hang": asdict(hang), "diagnosis": diagnosis.to_dict()}
-        )
         cause = diagnosis.cause
         mine = next((it for it in (cause, *diagnosis.consequences) if it is not None and it.id in _IDS), None)
+        ends = mine is not None and mine.decision is not Decision.WAIT
+        await keep(self.tools.archive, self.folder, replace(hang, ended=ends), diagnosis)
         before, self.finding = self.finding, mine
         if mine is None or cause is None:
             self.tools.say("%s; its stacks show no hang: %s", hang.sign, _unclear(hang))
             return None
         same = before is not None and (before.id, before.objects) == (mine.id, mine.objects)
         self.tools.say("%s", f"{hang.sign}: still {mine.id}" if same else diagnosis.sentence())
-        return None if mine.decision is Decision.WAIT else diagnosis
+        return diagnosis if ends else None
 
     def _moved(self, silent: timedelta) -> None:
         """Progress: what was suspected before is over."""

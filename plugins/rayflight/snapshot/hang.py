@@ -54,7 +54,8 @@ class TrainingProcess:
 class Hang:
     """A silence that was looked into. ``since`` is the last sign of progress, ``sign`` says what is missing.
 
-    ``on_hang`` is what the job says should become of it; ``taken_at`` are the times of the samples.
+    ``on_hang`` is what the job says should become of it; ``taken_at`` are the times of the samples. ``ended``: the
+    submission was stopped for it.
     """
 
     submission: str
@@ -63,3 +64,4 @@ class Hang:
     on_hang: str = "report"
     taken_at: tuple[str, ...] = ()
     processes: tuple[TrainingProcess, ...] = ()
+    ended: bool = False

@@ -97,6 +97,13 @@ def test_the_stacks_of_another_submission_or_of_an_ended_one_say_nothing():
     assert ids(seen_of(hang, JobStatus.SUCCEEDED), **NOTED) == []
 
 
+def test_a_job_that_was_ended_for_its_hang_was_stopped_by_nobody_else():
+    hang = replace(hang_of("rank-stuck"), on_hang="fail", ended=True)
+    assert ids(seen_of(hang, JobStatus.STOPPED), **NOTED) == ["rank-stuck"]
+    assert ids(seen_of(replace(hang, ended=False), JobStatus.STOPPED), **NOTED) == ["job-stopped"]
+    assert ids(seen_of(replace(hang, submission="another"), JobStatus.STOPPED), **NOTED) == ["job-stopped"]
+
+
 def test_ranks_of_one_collective_stand_together_whatever_their_part_in_it():
     """Rank 0 receives from everybody, the others from rank 0: below the collective that is no difference."""
     deep = Sample(frames=(replace(LOADER.frames[0], function="_recv", line=9), *reducing().frames))

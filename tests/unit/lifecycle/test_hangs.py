@@ -13,6 +13,7 @@ import pytest
 
 from rayflight.errors import ApiUnreachable, JobFailed
 from rayflight.findings import Decision
+from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.following import Follower
 from rayflight.snapshot.hang import Sample
 from rayflight.specs import OnHang
@@ -102,6 +103,20 @@ async def test_a_retry_says_so_and_condemns_the_cluster(world: World, tmp_path: 
         await follower(world, tmp_path, on_hang=OnHang.RETRY).follow()
     assert raised.value.decision is Decision.RETRY_ELSEWHERE
     assert world.clusters[0].annotations["rayflight.io/condemned"] == "rank-stuck"
+
+
+async def test_who_comes_after_the_stop_says_the_same(world: World, tmp_path: Path) -> None:
+    """A triggerer that is restarted in that moment, and the collection of logs: nobody blames a person."""
+    world.steps = nothing(60)
+    with pytest.raises(JobFailed):
+        await follower(world, tmp_path).follow()
+    world.ray.put(ID, JobStatus.STOPPED)
+    world.steps = nothing(5)
+    with pytest.raises(JobFailed, match="waiting for input data") as raised:
+        await follower(world, tmp_path).follow()
+    assert raised.value.decision is Decision.FAIL
+    collected = await collect(world.tools(tmp_path), flight())
+    assert collected.diagnosis["cause"]["id"] == "rank-stuck"
 
 
 async def test_a_report_leaves_the_job_alone_and_says_when_it_goes_on(world: World, tmp_path: Path) -> None:

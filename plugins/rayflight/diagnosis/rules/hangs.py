@@ -24,7 +24,9 @@ _SAMPLES = 2  # slow is told from stuck by two
 
 def _check(case: Case) -> Iterable[Finding]:
     hang, job = case.now.hang, case.job
-    if hang is None or job is None or job.id != hang.submission or job.status is not JobStatus.RUNNING:
+    if hang is None or job is None or job.id != hang.submission:
+        return
+    if job.status is not JobStatus.RUNNING and not (hang.ended and job.status is JobStatus.STOPPED):
         return
     if len(hang.taken_at) < _SAMPLES:
         return

@@ -23,7 +23,8 @@ def _check(case: Case) -> Iterable[Finding]:
     job = case.job
     if job is None:
         return
-    if job.status is JobStatus.STOPPED:
+    hang = case.now.hang
+    if job.status is JobStatus.STOPPED and not (hang is not None and hang.ended and hang.submission == job.id):
         yield _stopped(job)
     if job.status is JobStatus.FAILED:
         ended = _failed(case, job)
