@@ -68,6 +68,8 @@ async def why_condemned(tools: Tools, flight: Flight, ref: ClusterRef | None, st
     passed = ref.annotations.get(VERIFIED_SESSION if flight.verify and stage is Stage.TRAIN else READY_SESSION)
     if stage is Stage.WAIT_READY or (stage is Stage.VERIFY and passed is None):
         return None
+    if await _is_held(tools, flight, ref):  # its head may still answer, until its grace period is over
+        return "Kueue has taken it away"
     try:
         _, session = await tools.backend.jobs(ref).version()
     except ApiUnreachable as error:

@@ -8,7 +8,7 @@ import pytest
 from rayflight.errors import Diagnosed, JobFailed, WaitTimedOut
 from rayflight.findings import Decision
 from rayflight.labels import READY_SESSION
-from rayflight.lifecycle.ensure import Ensured, ensure
+from rayflight.lifecycle.ensure import Ensured, ensure, usable_cluster
 from rayflight.lifecycle.following import Follower
 from rayflight.lifecycle.ready import wait_ready
 from rayflight.snapshot.model import Condition
@@ -118,6 +118,12 @@ async def test_a_retry_waits_with_the_taken_cluster_for_its_turn_and_makes_sure_
     assert ensured.ref.uid == UID
     assert ensured.ref.annotations[READY_SESSION] == world.ray.session
     assert (world.deleted, world.specs) == ([], [])
+
+
+async def test_a_job_that_still_answers_on_a_taken_cluster_is_not_adopted(tmp_path: Path) -> None:
+    world = held(TAKEN)
+    world.hold(session=world.ray.session)
+    assert await usable_cluster(world.tools(tmp_path), QUEUED, Stage.TRAIN, try_number=2) is None
 
 
 async def test_a_cluster_that_was_admitted_again_before_the_retry_is_used_again(tmp_path: Path) -> None:
