@@ -132,8 +132,8 @@ def free_port() -> int:
 
 
 def cache_directory() -> Path:
-    """What is worth keeping between runs on this machine."""
-    return Path(os.environ.get("RAYFLIGHT_DEV_CACHE") or Path.home() / ".cache" / "rayflight-dev")
+    """What is worth keeping between runs: in the project's own folder, and removed by `make clean`."""
+    return Path(os.environ.get("RAYFLIGHT_DEV_CACHE") or ROOT / ".tools")
 
 
 def migrated_template() -> Path:

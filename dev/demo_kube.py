@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dev.airflow_client import Run
-from dev.airflow_home import Settings
+from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
 from dev.cluster import Cluster
 from dev.flight_view import GROUP, FlightView, fail
@@ -110,7 +110,7 @@ def _place(options: argparse.Namespace) -> Iterator[Place]:
 
 def _airflow(place: Place, options: argparse.Namespace) -> Airflow:
     # The archive outlives the demo: the last line says where it is.
-    archive = (options.archive or Path.home() / ".cache" / "rayflight-dev" / "demo-archive").absolute()
+    archive = (options.archive or ROOT / ".demo" / "kube-archive").absolute()
     archive.mkdir(parents=True, exist_ok=True)
     settings = Settings(
         connections={"kubernetes_default": place.connection(options.namespace)},

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from dev import quickstart_processes
+from dev import quickstart_processes, quickstart_runs
 from dev.airflow_client import AirflowClient, Run
 from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
@@ -123,21 +123,28 @@ def up(options: argparse.Namespace) -> int:
 
 def down(options: argparse.Namespace) -> int:
     """End Airflow, then every cluster of it; both are found by the folder."""
-    ended = clear(options.folder)
+    ended, flights = clear(options.folder)
     did = f"ended {ended} processes of Airflow" if ended else "Airflow was not running"
-    print(f"{did}; no cluster is left", flush=True)
+    failed = (
+        f"; {flights} run{'s' * (flights > 1)} that flew failed with it, clear one to fly it again" if flights else ""
+    )
+    print(f"{did}{failed}; no cluster is left", flush=True)
     return 0
 
 
-def clear(folder: Path) -> int:
-    """End what runs of this folder, whoever started it and however that ended. How many processes of Airflow it was."""
+def clear(folder: Path) -> tuple[int, int]:
+    """End what runs of this folder, whoever started it and however that ended.
+
+    How many processes of Airflow and how many runs it was.
+    """
     _up_file(folder).unlink(missing_ok=True)
     ended, left = quickstart_processes.end(folder / "airflow")
     if left:
         raise Refused(f"Processes {left} of Airflow do not end even on SIGKILL. Next: see what they wait for.")
+    flights = quickstart_runs.end(folder / "airflow" / "airflow.db")
     if (folder / "clusters").is_dir():
         asyncio.run(_end_clusters(folder))
-    return ended
+    return ended, flights
 
 
 async def _end_clusters(folder: Path) -> None:
@@ -200,15 +207,16 @@ def _make(options: argparse.Namespace, *, keep: bool) -> Airflow:
     print("starting Airflow (SQLite, LocalExecutor) ...", flush=True)
     settings = Settings(
         port=options.port or None,
-        connections={"kubernetes_default": connection(folder)},
+        connections={"kubernetes_default": connection(folder, options.network)},
         rayflight={"instance": INSTANCE, "archive": (folder / "archive").as_uri()},
     )
     return NotedAirflow(settings, directory=folder / "airflow", keep=keep)
 
 
-def connection(folder: Path) -> Mapping[str, object]:
+def connection(folder: Path, network: str = "fenced") -> Mapping[str, object]:
     """The one thing that differs between this machine and a Kubernetes cluster."""
-    return {"conn_type": "generic", "extra": {"backend": "local", "folder": str(folder / "clusters")}}
+    extra = {"backend": "local", "folder": str(folder / "clusters"), "network": network}
+    return {"conn_type": "generic", "extra": extra}
 
 
 def _view(client: AirflowClient, run: Run) -> FlightView:
@@ -281,6 +289,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", choices=["demo", "up", "down"])
     parser.add_argument("--port", type=int, default=0, help="of Airflow's UI (default: a free one)")
     parser.add_argument("--set", action="append", default=[], metavar="PARAM=JSON", help="a field of the trigger form")
+    parser.add_argument(
+        "--network", choices=["fenced", "host"], default="fenced", help="host: trainings reach the network"
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where everything lies (default: %(default)s)")
     return parser
 

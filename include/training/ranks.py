@@ -95,7 +95,8 @@ def settings(options: argparse.Namespace) -> RunConfig:
     """Where checkpoints lie, and what Ray Train may retry."""
     return RunConfig(
         name="ddp",  # the same name in the same place: a later attempt finds the checkpoints
-        storage_path=os.environ.get("RAYFLIGHT_STORAGE_PATH") or None,
+        # Without storage only Ray Train's own notes are written: not into the home folder, which is its default.
+        storage_path=os.environ.get("RAYFLIGHT_STORAGE_PATH") or str(Path(tempfile.gettempdir(), "ray_results")),
         checkpoint_config=CheckpointConfig(num_to_keep=2),
         failure_config=failures(options.max_failures),
     )

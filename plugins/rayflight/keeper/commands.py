@@ -89,6 +89,8 @@ def environment(
     # Libraries look for another interface than loopback unless they are told: in a fence there is none.
     loopback = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"} if fenced else {}
     return {
+        # What a training leaves in its temporary folder goes with the cluster, as with a pod.
+        "TMPDIR": temporary(tree),
         **tree.environment,
         **loopback,
         **token,
@@ -99,6 +101,11 @@ def environment(
         POD: tree.name,
         FOLDER: folder,
     }
+
+
+def temporary(tree: Tree) -> str:
+    """The folder for temporary files of the tree's processes."""
+    return f"{tree.folder}/temporary"
 
 
 def _devices(tree: Tree, devices: Sequence[str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rayflight.keeper import processes, relay
-from rayflight.keeper.commands import AGENTS, Ports, Tree, command, environment, simulated_devices
+from rayflight.keeper.commands import AGENTS, Ports, Tree, command, environment, simulated_devices, temporary
 from rayflight.keeper.devices import Devices, present
 from rayflight.keeper.fence import die_with_parent, fence
 
@@ -243,7 +243,7 @@ def _fenced(folder: Path) -> Keeper:
 
 def _start_log(tree: Tree) -> IO[bytes]:
     path = Path(tree.folder)
-    path.mkdir(parents=True, exist_ok=True)
+    Path(temporary(tree)).mkdir(parents=True, exist_ok=True)
     return (path / "start.log").open("ab")
 
 

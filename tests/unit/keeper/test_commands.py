@@ -43,6 +43,11 @@ def test_nothing_of_airflows_environment_is_handed_on(monkeypatch):
     assert given(WORKER)["PATH"] == "/bin"
 
 
+def test_temporary_files_lie_in_the_trees_own_folder_unless_the_shape_says_otherwise():
+    assert given(WORKER)["TMPDIR"] == "/tmp/rf-1/w1/temporary"
+    assert given(replace(WORKER, environment={"TMPDIR": "/scratch"}))["TMPDIR"] == "/scratch"
+
+
 def test_a_token_is_asked_for_where_one_is_given():
     assert "RAY_AUTH_MODE" not in given(WORKER)
     found = given(WORKER, token_file="/state/token", fenced=False)
