@@ -15,6 +15,8 @@ from rayflight.snapshot.stacks import is_machinery
 
 Place = tuple[tuple[str, str, int], ...]
 
+_HELD = ("D", "Z")  # in the kernel; dead and not collected
+_TWICE = 2
 _COLLECTIVE = re.compile(
     r"^_?(?:all_?reduce|all_?gather|reduce_scatter|broadcast|(?:monitored_)?barrier|all_?to_?all)(?:_[a-z_0-9]+)?$"
 )
@@ -28,7 +30,9 @@ _THREADS = re.compile(r"^(?:wait|get|acquire|join|result)$")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Processes in sorts: each stands in one of them. ``groups`` are those that did not move, the largest first."""
+    """Processes in sorts. ``groups`` are those that did not move, the largest first. Who could not be seen (ptrace is
+    refused, Ray serves no stacks) stands in none of them.
+    """
 
     stopped: tuple[TrainingProcess, ...]
     mute: tuple[TrainingProcess, ...]
@@ -57,9 +61,8 @@ def standing(hang: Hang) -> Standing:
     """Sort the processes of a silence by what their samples show."""
     stopped = tuple(it for it in hang.processes if any(sample.state == "T" for sample in it.samples))
     rest = [it for it in hang.processes if it not in stopped]
-    asked = [it for it in rest if it.samples]
-    mute = tuple(it for it in asked if not any(sample.frames for sample in it.samples))
-    seen = [it for it in asked if it not in mute]
+    seen = [it for it in rest if any(sample.frames for sample in it.samples)]
+    mute = tuple(it for it in rest if it not in seen and _mute(it))
     moving = tuple(it for it in seen if _moved(it))
     groups: dict[Place, list[TrainingProcess]] = {}
     for process in seen:
@@ -162,6 +165,12 @@ def quoted(sample: Sample, longest: int = 8) -> str:
 def _word(frame: Frame) -> str:
     """The function's own name: py-spy qualifies it where Python knows how."""
     return frame.function.rpartition(".")[2]
+
+
+def _mute(process: TrainingProcess) -> bool:
+    """Whether it gives no answer, which is more than that nobody may ask it."""
+    held = any(sample.state in _HELD for sample in process.samples)
+    return held or sum(sample.unanswered for sample in process.samples) >= _TWICE
 
 
 def _moved(process: TrainingProcess) -> bool:

@@ -59,7 +59,7 @@ async def stack(transport: Transport, process: TrainingProcess) -> Sample:
     try:
         response = await transport.request("GET", "/worker/traceback", params=params, timeout=STACK_TIMEOUT)
     except ApiUnreachable as error:
-        return Sample(why=f"no answer: {error}")
+        return Sample(why=f"no answer: {error}", unanswered=True)
     if response.status == 200:
         return read_dump(response.text, "py-spy")
     if kube_status(response) is not None or response.status == 401:

@@ -22,6 +22,7 @@ class Sample:
     """One look at a process: its training thread's frames, innermost first; none, and then ``why`` there are none.
 
     ``state`` is the kernel's letter where it is known (T stopped, D in the kernel); ``how`` is the way the stack came.
+    ``unanswered``: the question was let through, and no answer came in time (a refusal says nothing of the process).
     """
 
     frames: tuple[Frame, ...] = ()
@@ -29,6 +30,7 @@ class Sample:
     state: str = ""
     why: str = ""
     how: str = ""
+    unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,9 +86,20 @@ def test_when_nobody_answers_nobody_is_blamed():
     assert ids(seen_of(silence(rank(0, MUTE), rank(1, MUTE))), **NOTED) == []
 
 
-def test_who_was_never_asked_is_not_blamed_for_his_silence():
-    unasked = replace(rank(1, MUTE), samples=())
-    assert "rank-does-not-answer" not in ids(seen_of(silence(rank(0, reducing()), unasked)), **NOTED)
+@pytest.mark.parametrize(
+    ("samples", "blamed"),
+    [
+        ((), False),
+        ((Sample(why="py-spy may not look into it"),) * 2, False),  # a refusal says nothing of the process
+        ((Sample(why="no answer", unanswered=True), Sample(why="py-spy may not look into it")), False),
+        ((Sample(why="no answer", unanswered=True),) * 2, True),
+        ((Sample(why="refused"), Sample(state="D", why="in the kernel")), True),
+        ((Sample(why="refused"), Sample(state="S", why="refused")), False),
+    ],
+)
+def test_only_who_could_answer_and_does_not_is_blamed_for_it(samples, blamed):
+    quiet = replace(rank(1, MUTE), samples=samples)
+    assert ("rank-does-not-answer" in ids(seen_of(silence(rank(0, reducing()), quiet)), **NOTED)) is blamed
 
 
 def test_the_stacks_of_another_submission_or_of_an_ended_one_say_nothing():
