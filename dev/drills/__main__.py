@@ -86,6 +86,9 @@ def fly(
     try:
         for _ in pool.map(one, [group for group in flights(drills) if not group[0].alone]):
             continue
+    except BaseException:
+        hangar.ended.set()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     for group in flights(drills):

@@ -44,6 +44,7 @@ class Hangar:
     flaky: FlakyProxy | None = None
     namespace: str = ""
     shape: str = "testbed-2x1"
+    ended: threading.Event = field(default_factory=threading.Event)  # whoever flies has to land
 
 
 @dataclass
@@ -121,7 +122,7 @@ class DrillFlight:
     def _wait_for_verdicts(self, run: Run) -> None:
         deadline = time.monotonic() + max(drill.seconds for drill in self.drills)
         pending = bool(self._first.provoke) and self._first.when == "training"
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self.hangar.ended.is_set():
             ended = self.hangar.client.run_state(run) in RUN_ENDED  # read first: then the tasks are final
             tasks = self.hangar.client.tasks(run)
             self._note(run, tasks)
