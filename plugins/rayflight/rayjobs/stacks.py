@@ -125,7 +125,10 @@ async def _driver(transport: Transport, job: Job) -> tuple[TrainingProcess, ...]
     response = await transport.request("GET", f"/api/jobs/{quote(job.id, safe='')}", timeout=_LIST_TIMEOUT)
     if response.status != 200:
         raise refusal(response, "Cannot read the submission", job.id)
-    pid = (response.json().get("driver_info") or {}).get("pid")
+    try:
+        pid = (response.json().get("driver_info") or {}).get("pid")
+    except (ValueError, AttributeError) as error:
+        raise ApiUnreachable("Cannot read the submission", which=job.id, why="the answer has another shape") from error
     if not pid or not job.driver_node_id:
         return ()
     return (TrainingProcess(pid=int(pid), ray_node=job.driver_node_id, name="driver"),)
