@@ -82,6 +82,7 @@ EXAMPLES: dict[str, Example] = {
     "entrypoint-failed": ended_with(7),
     "entrypoint-not-found": ended_with(127),
     "driver-killed": ended_with(-9),
+    "driver-crashed": ended_with(-11, "last available logs\nFatal Python error: Segmentation fault"),
     "job-stopped": show(
         ray=ray(*PODS, jobs=(job(JobStatus.STOPPED, ended_at=at(50), message="Job was intentionally stopped."),))
     ),

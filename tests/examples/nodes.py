@@ -86,6 +86,13 @@ EXAMPLES: dict[str, Example] = {
         ),
     ),
     "gpu-xid-hardware": xid(79),
+    "gpu-uncorrectable-error": show(
+        "node gpu-2 (pod flight-gpu-worker-2)",
+        logs={
+            "driver/train-1": "ray.exceptions.RayTaskError(RuntimeError): ray::f() (pid=7, ip=10.0.1.2, actor_id=a)\n"
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+        },
+    ),
     "gpu-driver-not-injected": show(
         "libnvidia-ml",
         logs={"flight-gpu-worker-1/ray-worker": "could not load NVML library: libnvidia-ml.so.1: no such file"},

@@ -157,9 +157,11 @@ class Rule:
 
     ``ends_jobs``: what it finds ends a running job by itself. The rest of Kubernetes' faults end one only when the job
     is stuck for them: it may well do without the pod that cannot come.
+    ``past``: what it finds is something that happened, not a state that lasts: it may be over.
     """
 
     ids: tuple[str, ...]
     depth: Depth
     check: Callable[[Case], Iterable[Finding]]
     ends_jobs: bool = False
+    past: bool = False

@@ -9,15 +9,22 @@ from rayflight.findings import Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
-    """A kind of end: by Ray's error type, or by words that only this fault prints."""
+    """A kind of end: by Ray's error type, or by words that only this fault prints.
+
+    ``untyped``: how older Ray (before 2.40), which gives no error type, begins the message of that type.
+    """
 
     id: str
     title: str
     next_step: str
     error: str = ""
+    untyped: str = ""
     pattern: str = ""
     decision: Decision = Decision.FAIL
 
+
+_NO_ENVIRONMENT = r"(?i)runtime[_ ]env(ironment)? setup failed"
+_NOT_SCHEDULED = r"Job supervisor actor could not be scheduled"
 
 # The first that matches decides: words that prove a cause come before the error types that only say where it surfaced.
 JOB_KINDS = (
@@ -38,7 +45,9 @@ JOB_KINDS = (
         title="Shared memory is too small",
         pattern=(
             r"insufficient shared memory|DataLoader worker .* killed by signal: Bus error"
-            r"|posix_fallocate failed : No space left"
+            r"|posix_fallocate failed : No space left|Error while creating shared memory segment"
+            r"|failed to extend /dev/shm/|No space left on device: '?/dev/shm"
+            r"|unable to (?:write to|allocate shared memory\(shm\) for) file </torch_"
         ),
         next_step="raise the memory limit (it sizes /dev/shm), or use fewer data loader workers",
     ),
@@ -78,24 +87,37 @@ JOB_KINDS = (
             r"|ConnectTimeoutError|No matching distribution found.*NewConnectionError|Network is unreachable)"
         ),
         error="RUNTIME_ENV_SETUP_FAILURE",
+        untyped=_NO_ENVIRONMENT,
         next_step="bake the packages into the image, or give the pods a way to an index (PIP_INDEX_URL)",
     ),
     JobKind(
         id="runtime-env-failed",
         title="The runtime environment could not be set up",
         error="RUNTIME_ENV_SETUP_FAILURE",
+        untyped=_NO_ENVIRONMENT,
         next_step="check working_dir, packages and the pods' way to the package index",
     ),
     JobKind(
         id="entrypoint-resources-unavailable",
         title="The entrypoint's resources never became free",
         error="JOB_SUPERVISOR_ACTOR_START_TIMEOUT",
+        untyped=r"Job supervisor actor failed to start within",
         next_step="ask for less for the entrypoint, or for larger pods",
+    ),
+    JobKind(
+        id="job-supervisor-lost",
+        title="Ray lost the job's supervisor",
+        pattern=r"NodeAffinitySchedulingStrategy doesn't exist any more",
+        error="JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+        untyped=_NOT_SCHEDULED,
+        decision=Decision.RETRY_ELSEWHERE,
+        next_step="see whether the head restarted; train again on a new cluster",
     ),
     JobKind(
         id="entrypoint-resources-unavailable",
         title="The entrypoint's resources never became free",
         error="JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+        untyped=_NOT_SCHEDULED,
         next_step="ask for less for the entrypoint, or for larger pods",
     ),
     JobKind(
@@ -103,6 +125,7 @@ JOB_KINDS = (
         title="Ray lost the job's supervisor",
         pattern=r"failed to get job supervisor",
         error="JOB_SUPERVISOR_ACTOR_START_FAILURE",
+        untyped=r"Unexpected error occurred: failed to get job supervisor",
         decision=Decision.RETRY_ELSEWHERE,
         next_step="see whether the head restarted; train again on a new cluster",
     ),
@@ -116,6 +139,7 @@ JOB_KINDS = (
         id="job-supervisor-died",
         title="The job's supervisor died",
         error="JOB_SUPERVISOR_ACTOR_DIED",
+        untyped=r"Unexpected error occurred: The actor died[^\n]*\s+class_name: JobSupervisor",
         decision=Decision.RETRY_ELSEWHERE,
         next_step="see what happened to its node and its memory",
     ),

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.catalogue import RULES
+from rayflight.diagnosis.history import over
+from rayflight.diagnosis.quoting import plain
 from rayflight.diagnosis.seen import facts as seen_facts
 from rayflight.findings import Decision, Diagnosis, Finding, Layer
 from rayflight.snapshot.model import Job, Snapshot
@@ -36,12 +38,14 @@ def diagnose(
     ``log_tail`` are the last lines of the submission's driver log. ``history`` are earlier moments, oldest first: what
     they saw and what has vanished since still counts, unless all is well now.
     """
-    case = Case(now=_with_log(snapshot, submission, log_tail), before=previous, session=session, submission=submission)
+    readable = plain(_with_log(snapshot, submission, log_tail))
+    history = [plain(then) for then in history]
+    case = Case(now=readable, before=previous, session=session, submission=submission)
     found = _found(case, rules)
     found += _vanished(case, found, history, rules)
     linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
     ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
-    gaps = tuple(f"{gap.source}: {gap.why}" for gap in snapshot.gaps)
+    gaps = tuple(f"{gap.source}: {gap.why}" for gap in readable.gaps)
     facts = seen_facts(case)
     if not ranked:
         return Diagnosis(verdict="unknown" if facts else "healthy", gaps=gaps, facts=facts)
@@ -57,7 +61,8 @@ def _with_log(snapshot: Snapshot, submission: str | None, lines: Sequence[str]) 
 
 def _found(case: Case, rules: Sequence[Rule]) -> list[Deep]:
     """All findings. While the noted job runs, a fault of Kubernetes ends it only if the job is stuck for it."""
-    found = [(rule, finding) for rule in rules for finding in rule.check(case)]
+    told = ((rule, finding) for rule in rules for finding in rule.check(case))
+    found = [(rule, finding) for rule, finding in told if not (rule.past and over(case, finding))]
     job = case.job if case.submission is not None else None
     stuck = any(rule.depth is Depth.JOB for rule, _ in found)
     if job is None or job.status.ended or stuck:

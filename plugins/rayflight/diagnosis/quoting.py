@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rayflight.findings import Evidence
-from rayflight.snapshot.model import Condition, Container, Event, Job, Pod
+from rayflight.snapshot.model import Condition, Container, Event, Job, Pod, Snapshot
 
 _LONGEST = 600  # characters of one quotation
 _SHOWN = 4  # names in one sentence
 _LINES = 10  # lines of a log that Ray itself puts into a message
+_ESCAPE = "\x1b"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Ray's own bookkeeping, of its C++ and its Python parts: what it says about itself at these levels ended nothing.
 _ASIDE = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [IW] \d+ \d+\]|\d{4}-\d\d-\d\d [\d:,]+\s+(INFO|WARNING) \w+\.py:\d+ --")
+
+
+def plain(seen: Snapshot) -> Snapshot:
+    """What was printed, without its colours: Ray colours names of processes and errors, in logs and in messages."""
+    logs = {name: _colourless(text) for name, text in seen.logs.items()}
+    ray = seen.ray
+    if ray and any(_ESCAPE in item.message for item in ray.jobs):
+        ray = replace(ray, jobs=tuple(replace(item, message=_colourless(item.message)) for item in ray.jobs))
+    same = ray is seen.ray and all(text is seen.logs[name] for name, text in logs.items())
+    return seen if same else replace(seen, logs=logs, ray=ray)
+
+
+def _colourless(text: str) -> str:
+    return _COLOUR.sub("", text) if _ESCAPE in text else text
 
 
 def clip(text: str, longest: int = _LONGEST) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case
 from rayflight.diagnosis.job_words import UNSETTLED
 from rayflight.diagnosis.nccl import timeouts
-from rayflight.snapshot.model import Job, Pod
+from rayflight.snapshot.model import Job, Pod, Snapshot
 from rayflight.snapshot.readiness import map_pods, readiness
 from rayflight.states import JobStatus
 
@@ -29,7 +30,7 @@ def _facts(case: Case) -> Iterator[str]:
         yield f"submission {job.id} is {job.status}: {quoting.clip(job.message, 200)}"
         yield from _unsettled(case, job)
     elif not (job and job.status is JobStatus.SUCCEEDED):
-        waiting_for = readiness(case.now).waiting_for
+        waiting_for = readiness(_without_leavers(case)).waiting_for
         if waiting_for:
             yield f"the cluster waits for {waiting_for}"
             yield from _raylets(case)
@@ -37,6 +38,12 @@ def _facts(case: Case) -> Iterator[str]:
         yield from _pending(case, job)
     yield from _logs(case)
     yield from _idle(case)
+
+
+def _without_leavers(case: Case) -> Snapshot:
+    """A worker that goes is no lack by itself: who took it is a rule's business, and the desired number is counted."""
+    kept = (pod for pod in case.now.pods if pod.role != "worker" or pod.deleting_since is None)
+    return replace(case.now, pods=tuple(kept))
 
 
 def _unsettled(case: Case, job: Job) -> Iterator[str]:

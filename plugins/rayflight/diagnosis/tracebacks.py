@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 _FRAME = re.compile(r'^(?P<prefix>.*?)\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
-_START = re.compile(r"Traceback \(most recent call last\):|^\S*ray::\S+\(")
+# Ray prints a remote traceback behind its own name: ``ray.exceptions.RayTaskError(ValueError): ray::f() (pid=``.
+_START = re.compile(r"Traceback \(most recent call last\):|^(?:\S*RayTaskError\([^)]*\): )?\S*ray::\S+\(")
 _ERROR = re.compile(
     r"^(?:\S*\.)?(?P<name>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Failure))\b:?(?P<text>.*)$"
 )
@@ -15,6 +17,8 @@ _FOREIGN = re.compile(
     r"site-packages/|dist-packages/|/lib/python3[.\d]*/|<frozen |/ray/(?:_private|train|util|dashboard)/"
 )
 
+# They only pass on that something else has failed; what it was stands before them.
+_MESSENGERS = ("TrainingFailedError", "TuneError", "ChildFailedError", "CalledProcessError")
 
 _WORKERS = "Training failed due to worker errors:"
 _SNIPPET = re.compile(r"\[Rank (?P<ranks>[\d,\s.+-]+?) Error Snippet\]:")
@@ -46,8 +50,9 @@ class Crash:
 def last_crash(text: str) -> Crash | None:
     """The last traceback's error and the deepest frame that is the user's; None where there is no traceback.
 
-    Of a chain ("During handling of ...") the last one counts: it ended the program. Of Ray Train's list of ranks the
-    first counts that does not merely say that another one is gone.
+    Of a chain ("During handling of ...") the last one counts: it ended the program; but not a messenger, which only
+    says that a worker failed. Of Ray Train's list of ranks the first counts that does not merely say that another one
+    is gone.
     """
     failed = text.rpartition(_WORKERS)[2] if _WORKERS in text else ""
     return _of_ranks(failed) or _last(text)
@@ -67,7 +72,18 @@ def _of_ranks(text: str) -> Crash | None:
 def _last(text: str) -> Crash | None:
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     starts = [number for number, line in enumerate(lines) if _START.search(line)]
-    return next((crash for start in reversed(starts) if (crash := _read(lines[start:]))), None)
+    crashes = (crash for start in reversed(starts) if (crash := _read(lines[start:])))
+    last = next(crashes, None)
+    return (_behind(crashes) or last) if last and last.error in _MESSENGERS else last
+
+
+def _behind(crashes: Iterator[Crash]) -> Crash | None:
+    """What the messenger speaks of: an error is printed at each hand-over, and once with the user's frame."""
+    told = next((crash for crash in crashes if crash.error not in _MESSENGERS), None)
+    if told is None or told.file:
+        return told
+    same = (crash for crash in crashes if (crash.error, crash.text) == (told.error, told.text))
+    return next((crash for crash in same if crash.file), told)
 
 
 def _read(lines: list[str]) -> Crash | None:

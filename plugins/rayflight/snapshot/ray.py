@@ -5,6 +5,7 @@ Read from ``/api/v0/...?detail=1`` (raw keys), never by name from the older endp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,11 @@ from rayflight.states import JobStatus
 Raw = Mapping[str, Any]
 
 GROUP_LABEL = "ray.io/node-group"
-_DEMANDS = "Pending Demands:"
+# "Pending Demands:" since Ray 2.44, "Total Demands:" of autoscaler v2 before, "Demands:" of v1.
+_DEMANDS = re.compile(r"^(?:Pending |Total )?Demands:$", re.MULTILINE)
+_USAGE = re.compile(r"^(?:Total )?Usage:$", re.MULTILINE)
+_NO_DEMANDS = "(no resource demands)"
+_NEXT = re.compile(r"\n(?=\S)")  # a line that begins at the margin is of the next part
 
 
 def version(raw: Raw) -> tuple[str, str]:
@@ -110,20 +115,20 @@ def _placement_group(raw: Raw) -> PlacementGroup:
 
 def pending_demands(raw: Raw) -> tuple[str, ...]:
     """The lines below "Pending Demands" of ``/api/cluster_status?format=1``; empty when nothing is asked for."""
-    text = (raw.get("data") or {}).get("clusterStatus")
-    if not isinstance(text, str) or _DEMANDS not in text:
-        return ()
-    lines = (line.strip() for line in text.split(_DEMANDS, 1)[1].splitlines())
-    return tuple(line for line in lines if line and line != "(no resource demands)")
+    return tuple(line for line in _below(_DEMANDS, raw) if line != _NO_DEMANDS)
 
 
 def usage(raw: Raw) -> tuple[str, ...]:
     """The lines below "Total Usage:" (``0.0/4.0 CPU``)."""
+    return tuple(line for line in _below(_USAGE, raw) if "/" in line)
+
+
+def _below(title: re.Pattern[str], raw: Raw) -> list[str]:
+    """The indented lines below a title; older Ray wrote other titles over the same lines."""
     text = (raw.get("data") or {}).get("clusterStatus")
-    if not isinstance(text, str):
-        return ()
-    part = text.partition("Total Usage:")[2].split("\n\n", 1)[0]
-    return tuple(line.strip() for line in part.splitlines() if "/" in line)
+    found = title.search(text) if isinstance(text, str) else None
+    part = _NEXT.split(text[found.end() :].lstrip("\n"), maxsplit=1)[0] if found and isinstance(text, str) else ""
+    return [line.strip() for line in part.splitlines() if line.strip()]
 
 
 def _listed(raw: Raw) -> Sequence[Raw]:

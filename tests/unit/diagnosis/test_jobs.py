@@ -55,12 +55,67 @@ def test_exit_code_127_is_a_command_that_does_not_exist():
     assert "`python train.py`" in found(failed(driver_exit_code=127))["entrypoint-not-found"].summary
 
 
-@pytest.mark.parametrize(("code", "signal"), [(-9, 9), (137, 9), (139, 11), (-15, 15)])
+@pytest.mark.parametrize(("code", "signal"), [(-9, 9), (137, 9), (143, 15), (-15, 15)])
 def test_a_killed_driver_is_told_by_its_signal_and_nobody_is_accused(code, signal):
     finding = found(failed(driver_exit_code=code))["driver-killed"]
     assert f"signal {signal}" in finding.summary
     assert "not known" in finding.summary
     assert finding.decision is Decision.RETRY_ELSEWHERE
+
+
+@pytest.mark.parametrize(("code", "signal"), [(-11, "SIGSEGV"), (139, "SIGSEGV"), (134, "SIGABRT"), (-7, "SIGBUS")])
+def test_a_signal_that_a_process_gives_itself_is_a_crash_of_its_own_code(code, signal):
+    finding = found(failed(driver_exit_code=code))["driver-crashed"]
+    assert signal in finding.summary
+    assert (finding.layer, finding.decision) == ("user", Decision.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("runtime_env setup failed: Failed to install pip packages", "runtime-env-failed"),
+        ("Runtime environment setup failed: RuntimeEnvSetupError('x')", "runtime-env-failed"),
+        (
+            "Job supervisor actor could not be scheduled: The actor is not schedulable",
+            "entrypoint-resources-unavailable",
+        ),
+        (
+            "Job supervisor actor could not be scheduled: NodeAffinitySchedulingStrategy doesn't exist any more",
+            "job-supervisor-lost",
+        ),
+        (
+            "Unexpected error occurred: The actor died unexpectedly.\n\tclass_name: JobSupervisor\n",
+            "job-supervisor-died",
+        ),
+    ],
+)
+def test_older_ray_without_error_types_is_known_by_how_its_message_begins(message, name):
+    assert name in ids(failed(message))
+    assert name not in ids(failed(f"Job entrypoint command failed with exit code 1: {message[:20]}"))
+
+
+def test_colours_hide_neither_the_words_nor_the_frame():
+    log = (
+        "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::train()\x1b[39m (pid=7, ip=10.0.1.1)\n"
+        '  File "/app/train.py", line 9, in loop\nValueError: bad shard\n'
+    )
+    seen = replace(failed("exit code 1", driver_exit_code=1), logs={"driver/train-1": log})
+    summary = found(seen)["driver-exception"].summary
+    assert "ValueError: bad shard at /app/train.py, line 9, in loop" in summary
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-A6 to 9637892 bytes, error: No space left",
+        "include/shm.h:96 NCCL WARN Error while creating shared memory segment nccl-shm-recv-7 (size 9637888)",
+        "RuntimeError: unable to write to file </torch_12_3_4>: No space left on device (28)",
+        "OSError: [Errno 28] No space left on device: '/dev/shm/x'",
+    ],
+)
+def test_full_shared_memory_has_many_words(line):
+    seen = replace(failed("exit code 1", driver_exit_code=1), logs={"driver/train-1": line})
+    assert ids(seen) == ["shared-memory-too-small"]
 
 
 @pytest.mark.parametrize(

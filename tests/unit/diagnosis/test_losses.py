@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rayflight.findings import Decision
+from rayflight.snapshot.model import PlacementGroup
 from rayflight.states import JobStatus
 from tests.made_up import (
     SESSION,
@@ -132,6 +133,44 @@ def test_the_operators_wording_tells_a_scale_down(message):
     told = event("DeletedWorkerPod", message, type="Normal", last_at=at(39))
     seen = snapshot(cluster=cluster(1), pods=(head(), worker(1)), events=(KILLED, told))
     assert ids(seen) == ["workers-scaled-down"]
+
+
+IDLE = event("DeletedWorkerPod", "Deleted pod team-a/flight-gpu-worker-2", type="Normal", last_at=at(39))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"jobs": (job(JobStatus.FAILED, driver_exit_code=3, ended_at=at(50)),)},
+        {"jobs": (job(),), "pending_demands": ("{'GPU': 1.0}: 1+ pending tasks/actors",)},
+        {"jobs": (job(),), "placement_groups": (PlacementGroup(id="pg", state="RESCHEDULING"),)},
+    ],
+)
+def test_what_the_autoscaler_takes_is_a_loss_only_where_something_misses_it(changes):
+    side = ray(head(), worker(1))
+    seen = snapshot(cluster=cluster(1, autoscaling=True), pods=(head(), worker(1)), events=(KILLED, IDLE))
+    for jobs in ((), (job(),), (job(JobStatus.SUCCEEDED, ended_at=at(30)),)):
+        assert ids(replace(seen, ray=replace(side, jobs=jobs))) == []
+    assert "workers-scaled-down" in ids(replace(seen, ray=replace(side, **changes)))
+
+
+def test_what_healed_before_the_job_began_is_history():
+    killed = with_container(worker(2), "ray-worker", restarts=1, last=ended(137, "OOMKilled", 10))
+    seen = snapshot(pods=(head(), worker(1), killed))
+    later = replace(seen, ray=ray(*seen.pods, jobs=(job(),)))
+    assert ids(later) == []
+    sooner = job(started_at=at(5))
+    assert ids(replace(seen, ray=ray(*seen.pods, jobs=(sooner,)))) == ["container-out-of-memory"]
+    assert ids(replace(later, ray=ray(head(), worker(1), jobs=(job(),)))) == ["container-out-of-memory"]
+    assert ids(seen) == ["container-out-of-memory"]
+    assert ids(replace(seen, taken_at=at(900))) == []
+
+
+def test_a_head_that_was_replaced_before_the_job_began_is_history_and_is_named():
+    told = event("DeletedHeadPod", "Deleted head Pod team-a/flight-head-zzzzz; Pod status: Failed", last_at=at(5))
+    seen = snapshot(events=(told,))
+    assert "Head pod flight-head-zzzzz of" in found(seen)["head-pod-lost"].summary
+    assert ids(replace(seen, ray=ray(*seen.pods, jobs=(job(),)))) == []
 
 
 def test_a_replaced_dead_pod_is_no_scale_down():

@@ -47,6 +47,34 @@ def test_the_last_of_a_chain_ended_the_program():
     assert (last_crash(text).error, last_crash(text).line) == ("TrainingFailure", 9)
 
 
+MESSENGER = """
+ray.exceptions.RayTaskError(KeyError): ray::_Inner.train() (pid=5, ip=10.0.1.1, actor_id=a)
+  File "/opt/lib/python3.11/site-packages/ray/train/_internal/utils.py", line 57, in check
+    ray.get(object_ref)
+ray.exceptions.RayTaskError(KeyError): ray::_RayTrainWorker__execute.get_next() (pid=7, ip=10.0.1.1, actor_id=b)
+  File "/app/train.py", line 133, in loop
+    batch["tokens"]
+KeyError: 'tokens'
+
+ray.exceptions.RayTaskError(KeyError): ray::_Inner.train() (pid=5, ip=10.0.1.1, actor_id=a)
+KeyError: 'tokens'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/app/train.py", line 207, in main
+    trainer.fit()
+ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect the previous error messages
+"""
+
+
+def test_a_messenger_is_not_the_error():
+    crash = last_crash(MESSENGER)
+    assert (crash.error, crash.where) == ("KeyError", "/app/train.py, line 133, in loop")
+    alone = "Traceback (most recent call last):" + MESSENGER.rpartition("Traceback (most recent call last):")[2]
+    assert last_crash(alone).error == "TrainingFailedError"
+
+
 def test_a_library_alone_has_no_line_of_the_user():
     text = 'Traceback (most recent call last):\n  File "/x/site-packages/torch/a.py", line 1, in f\nOSError: disk\n'
     assert (last_crash(text).where, last_crash(text).error) == ("", "OSError")

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from rayflight.diagnosis import diagnose
 from rayflight.findings import Decision
 from rayflight.snapshot.model import Claim, Condition, Event
-from tests.made_up import NODES, at, event, gap, head, snapshot, with_container, worker
+from tests.made_up import NODES, at, ended, event, gap, head, snapshot, with_container, worker
 from tests.unit.diagnosis.asking import found, ids
 
 CLAIMING = worker(2, phase="Pending", claims=("data",))
@@ -139,3 +140,25 @@ def test_an_unhealthy_gpu_in_use_is_named():
     finding = found(snapshot(pods=(head(), worker(1), pod)))["gpu-unhealthy"]
     assert finding.decision is Decision.RETRY_ELSEWHERE
     assert "GPU-7" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object",
+        "failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=0",
+        "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+    ],
+)
+def test_a_runtime_that_has_no_driver_for_the_container_is_the_nodes_fault(words):
+    last = replace(ended(128, "StartError"), message=words)
+    broken = with_container(worker(2), "ray-worker", state="waiting", reason="CrashLoopBackOff", ready=False,
+                            restarts=3, last=last)  # fmt: skip
+    seen = snapshot(pods=(head(), worker(1), broken))
+    finding = diagnose(seen).cause
+    assert finding.id == "gpu-driver-not-injected"
+    assert "node/gpu-2" in finding.objects
+    assert finding.decision is Decision.RETRY_ELSEWHERE
+    other = replace(last, message='exec: "/opt/run.sh": stat /opt/run.sh: no such file or directory')
+    seen = snapshot(pods=(head(), worker(1), with_container(broken, "ray-worker", last=other)))
+    assert "gpu-driver-not-injected" not in ids(seen)

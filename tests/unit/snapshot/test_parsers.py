@@ -200,6 +200,25 @@ def test_demands_are_the_lines_below_their_heading():
     assert moments.moment("healthy-t027s").ray.pending_demands == ()
 
 
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ("Usage:", "Demands:"),
+        ("Total Usage:", "Total Constraints:\n (no request_resources() constraints)\nTotal Demands:"),
+        ("Total Usage:", "From request_resources:\n (none)\nPending Demands:"),
+    ],
+)
+def test_every_rays_report_has_demands_and_usage_under_its_own_titles(titles):
+    usage, demands = titles
+    text = (
+        f"Resources\n--------\n{usage}\n 0.0/4.0 CPU\n 0B/2.0GiB memory\n\n"
+        f"{demands}\n {{'GPU': 8.0}}: 1+ pending tasks/actors\n\nNode: a\n Usage:\n  1.0/1.0 CPU"
+    )
+    seen = {"data": {"clusterStatus": text}}
+    assert ray.pending_demands(seen) == ("{'GPU': 8.0}: 1+ pending tasks/actors",)
+    assert ray.usage(seen) == ("0.0/4.0 CPU", "0B/2.0GiB memory")
+
+
 def test_what_could_not_be_read_becomes_a_gap_that_says_why():
     seen = moments.moment(
         "healthy-t027s", nodes={"error": "nodes is forbidden"}, ray__nodes={"result": False, "msg": "x"}

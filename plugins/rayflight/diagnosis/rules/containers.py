@@ -201,5 +201,5 @@ RULES = (
     Rule(ids=("secret-or-configmap-missing",), depth=Depth.ADMISSION, check=_missing_config),
     Rule(ids=("container-cannot-start",), depth=Depth.CONTAINER, check=_cannot_start),
     Rule(ids=("crash-loop",), depth=Depth.CONTAINER, check=_crash_loops),
-    Rule(ids=("container-out-of-memory",), depth=Depth.CONTAINER, check=_memory),
+    Rule(ids=("container-out-of-memory",), depth=Depth.CONTAINER, check=_memory, past=True),
 )

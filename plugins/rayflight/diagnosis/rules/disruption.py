@@ -97,4 +97,4 @@ def _vanished(case: Case, name: str, gone: list[Pod]) -> Finding:
     )
 
 
-RULES = (Rule(ids=("node-reclaimed", "node-drained", "node-gone"), depth=Depth.NODE, check=_check),)
+RULES = (Rule(ids=("node-reclaimed", "node-drained", "node-gone"), depth=Depth.NODE, check=_check, past=True),)

@@ -43,12 +43,19 @@ XIDS: dict[int, tuple[str, str, str]] = {
 }
 _XID = re.compile(r"\bXid\b(?:\s*\([^)]*\))?\s*[:=]?\s*(?P<code>\d{1,3})\b")
 _LOST = re.compile(r"(GPU is lost|fallen off the bus)", re.IGNORECASE)
+# What CUDA says in the process (cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable): the card, not the code.
+_UNCORRECTABLE = re.compile(r"uncorrectable (?:ECC|NVLink) error", re.IGNORECASE)
+_SIGNS = ("Xid", "GPU is lost", "fallen off", "ncorrectable ECC", "ncorrectable NVLink")
+_NEAR = 40  # lines: a traceback names its process at its beginning
+# Said by libraries in the container, by the driver's own tool when the container starts, and by the runtime (CDI).
 _NO_DRIVER = re.compile(
     r"(could not load NVML library|libnvidia-ml\.so\.1: cannot open shared object"
+    r"|nvidia-container-cli(?:\.real)?: (?:initialization error|[\w ]*nvml error|[\w ]*driver)"
+    r"|unresolvable CDI devices|failed to inject CDI devices|Failed to initialize NVML"
     r"|Found no NVIDIA driver on your system"
     r"|NVML_ERROR_LIBRARY_NOT_FOUND|NVML Shared Library Not Found)"
 )
-_WORKER_LINE = re.compile(r"\((?P<what>[^()\n]*?)pid=\d+(?:, ip=(?P<ip>[\d.]+))?\)")
+_WORKER_LINE = re.compile(r"\((?P<what>[^()\n]*?)pid=\d+, ip=(?P<ip>[\d.]+)")
 
 
 def _said(case: Case) -> Iterator[tuple[str, str, Evidence, str | None]]:
@@ -68,13 +75,21 @@ def _said(case: Case) -> Iterator[tuple[str, str, Evidence, str | None]]:
                 pod.started_at,
             )
     for name, text in case.now.logs.items():
-        for line in text.splitlines():
-            if _speaks(line):
-                yield _object_of(name), line, quoting.log(name, line), None
+        if _speaks(text):
+            yield from _lines(case, name, text)
+
+
+def _lines(case: Case, name: str, text: str) -> Iterator[tuple[str, str, Evidence, str | None]]:
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if _speaks(line):
+            near = "\n".join(reversed(lines[max(number - _NEAR, 0) : number + 1]))
+            pod = _pod_of(case, name, near) if name.startswith("driver/") else None
+            yield f"pod/{pod.name}" if pod else _object_of(name), line, quoting.log(name, line), None
 
 
 def _speaks(words: str) -> bool:
-    return "Xid" in words or "GPU is lost" in words or "fallen off" in words
+    return any(sign in words for sign in _SIGNS)
 
 
 def _object_of(log: str) -> str:
@@ -85,7 +100,11 @@ def _object_of(log: str) -> str:
 def _failed(case: Case) -> Iterable[Finding]:
     given: set[str] = set()
     for about, words, evidence, at in _said(case):
-        found = _xid(about, words, evidence, at, case) or _lost(about, words, evidence, at, case)
+        found = (
+            _xid(about, words, evidence, at, case)
+            or _lost(about, words, evidence, at, case)
+            or _uncorrectable(about, words, evidence, at, case)
+        )
         if found and found.id not in given:
             given.add(found.id)
             yield found
@@ -117,6 +136,19 @@ def _lost(about: str, words: str, evidence: Evidence, at: str | None, case: Case
     )
 
 
+def _uncorrectable(about: str, words: str, evidence: Evidence, at: str | None, case: Case) -> Finding | None:
+    if not _UNCORRECTABLE.search(words):
+        return None
+    job = case.job
+    ended = (f"submission/{job.id}",) if job and evidence.object == f"log driver/{job.id}" else ()
+    return KINDS["gpu-uncorrectable-error"].finding(
+        f"A GPU's memory or link failed on {_place(about, case)}: {quoting.clip(words, 300)}",
+        objects=(*_objects(about, case), *ended),
+        evidence=(evidence,),
+        since=at,
+    )
+
+
 def _place(about: str, case: Case) -> str:
     kind, _, name = about.partition("/")
     pod = next((item for item in case.now.pods if kind == "pod" and item.name == name), None)
@@ -132,11 +164,15 @@ def _objects(about: str, case: Case) -> tuple[str, ...]:
 
 
 def _no_driver(case: Case) -> Iterable[Finding]:
-    """The node has the GPU and gave it to the pod; the container does not see it."""
+    """The node has the GPU and gave it to the pod; the container does not see it, or cannot be made for it."""
+    refused = next((told for it in case.pods if _has_gpus(it) and (told := _not_injected(case, it))), None)
+    if refused is not None:
+        yield refused
+        return
     for name, text in case.now.logs.items():
         found = _NO_DRIVER.search(text)
         pod = _pod_of(case, name, quoting.line_of(found)) if found else None
-        if found and pod and capacity.gpus(capacity.limits(pod)):
+        if found and pod and _has_gpus(pod):
             yield KINDS["gpu-driver-not-injected"].finding(
                 f"Pod {pod.name} on node {pod.node} was given {capacity.gpus(capacity.limits(pod)):g} GPUs, but its "
                 "container "
@@ -145,6 +181,36 @@ def _no_driver(case: Case) -> Iterable[Finding]:
                 evidence=(quoting.log(name, quoting.line_of(found)),),
             )
             return
+
+
+def _has_gpus(pod: Pod) -> bool:
+    return capacity.gpus(capacity.limits(pod)) > 0
+
+
+def _not_injected(case: Case, pod: Pod) -> Finding | None:
+    """The runtime's own words, before any process of the container ran."""
+    for item in pod.containers:
+        ending = item.terminated or item.last
+        words = item.message if item.state == "waiting" else ""
+        words = words or (ending.message if ending and ending.reason in ("StartError", "ContainerCannotRun") else "")
+        if _NO_DRIVER.search(words):
+            return _without_driver(pod, words, quoting.container(pod, item))
+    told = [it for it in case.events("Failed", "FailedCreatePodSandBox", about=pod) if _NO_DRIVER.search(it.message)]
+    if told and pod.phase == "Pending":
+        return _without_driver(pod, told[-1].message, quoting.event(told[-1]))
+    return None
+
+
+def _without_driver(pod: Pod, words: str, evidence: Evidence) -> Finding:
+    found = _NO_DRIVER.search(words)
+    said = words[max(found.start() - 20, 0) :] if found else words
+    return KINDS["gpu-driver-not-injected"].finding(
+        f"Node {pod.node} gave pod {pod.name} {capacity.gpus(capacity.limits(pod)):g} GPUs, but cannot put the driver "
+        f"into its container: {quoting.clip(said, 300)}",
+        objects=(*quoting.objects([pod]), f"node/{pod.node}"),
+        evidence=(evidence,),
+        next_step="have the node's driver and container toolkit mended; a new cluster may go to another node",
+    )
 
 
 def _pod_of(case: Case, name: str, line: str) -> Pod | None:
@@ -215,8 +281,13 @@ def _fraction_on_mig(case: Case) -> Iterable[Finding]:
 
 
 RULES = (
-    Rule(ids=("gpu-xid-hardware", "gpu-xid-application", "gpu-lost"), depth=Depth.NODE, check=_failed),
-    Rule(ids=("gpu-driver-not-injected",), depth=Depth.CONTAINER, check=_no_driver),
+    Rule(
+        ids=("gpu-xid-hardware", "gpu-xid-application", "gpu-lost", "gpu-uncorrectable-error"),
+        depth=Depth.NODE,
+        check=_failed,
+        past=True,
+    ),
+    Rule(ids=("gpu-driver-not-injected",), depth=Depth.NODE, check=_no_driver),
     Rule(ids=("ray-counts-foreign-gpus", "gpu-resource-not-counted"), depth=Depth.CLUSTER, check=_counts),
     Rule(ids=("gpu-fraction-on-mig",), depth=Depth.SCHEDULING, check=_fraction_on_mig),
 )

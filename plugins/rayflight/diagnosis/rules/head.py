@@ -5,6 +5,7 @@ Only a changed session_name proves it; pods may all be Ready for 20 s meanwhile,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rayflight.diagnosis import quoting
@@ -13,6 +14,7 @@ from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Job, Pod, Snapshot
 
+_OF_HEAD = re.compile(r"head Pod [^/\s]+/(?P<pod>[a-z0-9.-]+)")
 _LEAVING = 60.0  # seconds; without finalizers a RayCluster goes at once
 
 
@@ -35,7 +37,7 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
     if not evidence:
         return
     known = case.earlier.head if case.earlier else None
-    name = leaving.name if leaving else known.name if known else evidence[0].object.rpartition(" ")[2]
+    name = leaving.name if leaving else known.name if known else _named(evidence[0])
     new = case.now.head
     then = f"pod {new.name} replaces it" if new and new.name != name else "nothing has replaced it yet"
     yield Finding(
@@ -53,6 +55,12 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _named(evidence: Evidence) -> str:
+    """The pod that an event speaks of: its object, or what the operator's event about the cluster says."""
+    told = _OF_HEAD.search(evidence.text)
+    return told["pod"] if told else evidence.object.rpartition(" ")[2]
 
 
 def _signs(case: Case, leaving: Pod | None) -> tuple[Evidence, ...]:
@@ -178,7 +186,7 @@ def _held(case: Case) -> Iterable[Finding]:
 RULES = (
     Rule(ids=("finalizer-holds-deletion",), depth=Depth.NODE, check=_held, ends_jobs=True),
     Rule(ids=("cluster-gone",), depth=Depth.NODE, check=_gone, ends_jobs=True),
-    Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost, ends_jobs=True),
+    Rule(ids=("head-pod-lost",), depth=Depth.CONTAINER, check=_pod_lost, ends_jobs=True, past=True),
     Rule(ids=("head-container-restarted",), depth=Depth.CONTAINER, check=_restarted, ends_jobs=True),
     Rule(ids=("ray-session-changed",), depth=Depth.CLUSTER, check=_session, ends_jobs=True),
 )

@@ -17,6 +17,9 @@ from rayflight.states import JobStatus
 
 _NOT_FOUND = 127  # the shell's exit code for a command that does not exist
 _SIGNALS = 128
+# SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: a process gets these for what it did itself.
+_OWN_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+_SENT_SIGNALS = (9, 15)
 
 
 def _check(case: Case) -> Iterable[Finding]:
@@ -113,7 +116,8 @@ def _exception(job: Job, words: str) -> Finding | None:
 
 
 def _is(kind: JobKind, job: Job, words: str) -> bool:
-    by_error = not kind.error or kind.error == job.error_type
+    untyped = bool(kind.untyped) and not job.error_type and re.match(kind.untyped, job.message) is not None
+    by_error = not kind.error or kind.error == job.error_type or untyped
     return by_error and (not kind.pattern or re.search(kind.pattern, words) is not None)
 
 
@@ -137,6 +141,16 @@ def _exit(job: Job) -> Finding:
             decision=Decision.FAIL,
         )
     signal = _signal(code)
+    if signal in _OWN_SIGNALS:
+        return _finding(
+            job,
+            id="driver-crashed",
+            title="The driver crashed in native code",
+            summary=f"Submission {job.id}: the driver crashed ({_OWN_SIGNALS[signal]}, signal {signal}); "
+            f"last lines: {said}",
+            next_step="run it with PYTHONFAULTHANDLER=1 for the Python line; look at native libraries and kernels",
+            decision=Decision.FAIL,
+        )
     if signal:
         return _finding(
             job,
@@ -163,7 +177,8 @@ def _exit(job: Job) -> Finding:
 def _signal(code: int | None) -> int:
     if code is None:
         return 0
-    return -code if code < 0 else code - _SIGNALS if code in (_SIGNALS + 9, _SIGNALS + 11, _SIGNALS + 15) else 0
+    known = (*_OWN_SIGNALS, *_SENT_SIGNALS)
+    return -code if code < 0 else code - _SIGNALS if code - _SIGNALS in known else 0
 
 
 def _last_words(job: Job) -> str:
@@ -219,7 +234,7 @@ def _unknown_to_ray(case: Case) -> Iterable[Finding]:
 
 _EXITS = (
     *("driver-exception", "nccl-rank-behind", "nccl-collectives-differ"),
-    *("entrypoint-failed", "entrypoint-not-found", "driver-killed", "job-stopped"),
+    *("entrypoint-failed", "entrypoint-not-found", "driver-killed", "driver-crashed", "job-stopped"),
 )
 RULES = (
     Rule(ids=(*dict.fromkeys(kind.id for kind in JOB_KINDS), *_EXITS), depth=Depth.JOB, check=_check, ends_jobs=True),

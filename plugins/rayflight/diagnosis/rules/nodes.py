@@ -145,7 +145,7 @@ def _taken_back(case: Case, node: KubeNode, pods: Sequence[Pod], said: str) -> F
 RULES = (
     Rule(ids=("node-offers-fewer-gpus",), depth=Depth.NODE, check=_fewer_gpus),
     Rule(ids=("node-not-ready",), depth=Depth.NODE, check=_not_ready),
-    Rule(ids=("pod-evicted",), depth=Depth.NODE, check=_evicted),
+    Rule(ids=("pod-evicted",), depth=Depth.NODE, check=_evicted, past=True),
     Rule(ids=("node-refuses-pod",), depth=Depth.NODE, check=_refused),
     Rule(ids=("gpu-unhealthy",), depth=Depth.NODE, check=_unhealthy),
 )

@@ -214,8 +214,8 @@ def _memory(job: Job, pod: Pod, item: Container) -> Finding:
 
 
 RULES = (
-    Rule(ids=("gcs-died", "raylet-died"), depth=Depth.CONTAINER, check=_exited),
-    Rule(ids=("worker-container-restarted",), depth=Depth.CONTAINER, check=_restarted),
+    Rule(ids=("gcs-died", "raylet-died"), depth=Depth.CONTAINER, check=_exited, past=True),
+    Rule(ids=("worker-container-restarted",), depth=Depth.CONTAINER, check=_restarted, past=True),
     Rule(ids=("gcs-unhealthy",), depth=Depth.CLUSTER, check=_gcs_silent),
     Rule(ids=("driver-node-dead",), depth=Depth.JOB, check=_driver_lost, ends_jobs=True),
     Rule(ids=("zombie-workers",), depth=Depth.CLUSTER, check=_zombies),

@@ -166,11 +166,11 @@ def _overloaded(case: Case) -> Iterable[Finding]:
 
 
 RULES = (
-    Rule(ids=("head-recreated-in-a-loop",), depth=Depth.CONTAINER, check=_heads_again),
+    Rule(ids=("head-recreated-in-a-loop",), depth=Depth.CONTAINER, check=_heads_again, past=True),
     Rule(ids=("failed-pod-not-replaced",), depth=Depth.CLUSTER, check=_not_replaced),
     Rule(ids=("init-waits-for-sidecar-volume",), depth=Depth.NODE, check=_fuse_deadlock),
     Rule(ids=("image-without-ray",), depth=Depth.NODE, check=_without_ray),
     Rule(ids=("ray-start-timed-out",), depth=Depth.CONTAINER, check=_too_slow),
-    Rule(ids=("liveness-probe-killed",), depth=Depth.CONTAINER, check=_probe_kills),
+    Rule(ids=("liveness-probe-killed",), depth=Depth.CONTAINER, check=_probe_kills, past=True),
     Rule(ids=("head-overloaded",), depth=Depth.CLUSTER, check=_overloaded),
 )

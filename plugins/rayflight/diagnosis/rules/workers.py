@@ -34,11 +34,23 @@ def _lost(case: Case) -> Iterable[Finding]:
         item for item in case.events(*_DELETED) if _SCALED.search(item.message) and _UNHEALTHY not in item.message
     ]
     planned = {name for name in signs if any(name in item.message for item in scaled)}
-    if planned:
+    if planned and not _idle_ones(case, planned, scaled):
         yield _scaled_down(case, sorted(planned), scaled, signs)
     lost = sorted(set(signs) - planned)
     if lost:
         yield _deleted(case, lost, signs)
+
+
+def _idle_ones(case: Case, planned: set[str], told: list[Event]) -> bool:
+    """The autoscaler takes Ray nodes that nothing uses: no fault, unless something waits for them now."""
+    job, ray, cluster = case.job, case.now.ray, case.cluster
+    if ray is None or cluster is None or not cluster.autoscaling or not case.can_see("ray.jobs", "ray.demands"):
+        return False
+    if job is not None and job.status is JobStatus.FAILED:
+        return False
+    chosen = all(any(name in it.message and _by_autoscaler(it) for it in told) for name in planned)
+    waits = bool(ray.pending_demands) or any(it.state in ("PENDING", "RESCHEDULING") for it in ray.placement_groups)
+    return chosen and not waits and case.missing_pods() == 0
 
 
 def _signs(case: Case) -> dict[str, list[Evidence]]:
@@ -108,8 +120,11 @@ def _by_whom(told: Event) -> str:
     """The operator says ``Deleted pod`` of the autoscaler's choice, and ``Deleted Pod`` of a lowered number."""
     if "suspended worker group" in told.message:
         return "with their group, which was suspended"
-    chosen = told.message.startswith("Deleted pod ") or "autoscaler" in told.message
-    return "by the autoscaler, which chose them" if chosen else "because replicas were lowered, at random"
+    return "by the autoscaler, which chose them" if _by_autoscaler(told) else "because replicas were lowered, at random"
+
+
+def _by_autoscaler(told: Event) -> bool:
+    return told.message.startswith("Deleted pod ") or "autoscaler" in told.message
 
 
 def _dead_nodes(case: Case) -> list[RayNode]:
@@ -150,6 +165,6 @@ def _dead_in_ray(case: Case) -> Iterable[Finding]:
 
 
 RULES = (
-    Rule(ids=("worker-pod-lost", "workers-scaled-down"), depth=Depth.CONTAINER, check=_lost),
-    Rule(ids=("ray-node-dead",), depth=Depth.CLUSTER, check=_dead_in_ray),
+    Rule(ids=("worker-pod-lost", "workers-scaled-down"), depth=Depth.CONTAINER, check=_lost, past=True),
+    Rule(ids=("ray-node-dead",), depth=Depth.CLUSTER, check=_dead_in_ray, past=True),
 )
