@@ -40,7 +40,7 @@ FIGURES = ROOT / "build" / "drills.json"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Choose, fly, tell, judge."""
     given = options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleared away then, too
+    signal.signal(signal.SIGTERM, _end)
     if problem := _refused(given):
         return fail(problem)
     drills = chosen(read(), given)
@@ -56,6 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     every = results.load(given.figures)
     print(f"\n{results.shown(rows)}\n\n{time.monotonic() - began:.0f} s in all; figures in {given.figures}")
     return verdict(every if given.together else rows)
+
+
+def _end(*_: object) -> None:
+    """Everything is cleared away then, too; whoever asks twice does not break that off."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def verdict(rows: Sequence[Row]) -> int:
