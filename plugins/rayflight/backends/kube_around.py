@@ -19,7 +19,7 @@ from rayflight.kube.resources import Resource
 GetList = Callable[[Resource, str | None], Awaitable[list[JsonObject]]]
 
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
-_QUEUE = "kueue.x-k8s.io/queue-name"
+QUEUE = "kueue.x-k8s.io/queue-name"
 _ORIGIN = "ray.io/originated-from-crd"
 _INIT = "wait-gcs-ready"
 
@@ -38,13 +38,13 @@ def _wanted(
 ) -> dict[str, tuple[Sequence[Resource], str | None]]:
     labels = cluster["metadata"].get("labels") or {}
     found: dict[str, tuple[Sequence[Resource], str | None]] = {}
-    if _QUEUE in labels:  # whether it waits or was taken away stands in its Workload, and in nothing else
+    if QUEUE in labels:  # whether it waits or was taken away stands in its Workload, and in nothing else
         found["workloads"] = (kueue(resources.WORKLOADS), namespace)
-    if _QUEUE in labels and ((cluster.get("spec") or {}).get("suspend") or not pods or _any_gated(pods)):
+    if QUEUE in labels and ((cluster.get("spec") or {}).get("suspend") or not pods or _any_gated(pods)):
         found |= {
             "localqueues": (kueue(resources.LOCAL_QUEUES), namespace),
             "clusterqueues": (kueue(resources.CLUSTER_QUEUES), None),
-            "pendingworkloads": (kueue(pending_in(labels[_QUEUE])), namespace),
+            "pendingworkloads": (kueue(pending_in(labels[QUEUE])), namespace),
         }
     if labels.get(_ORIGIN) == "RayJob":
         found["rayjobs"] = ((resources.RAYJOBS,), namespace)

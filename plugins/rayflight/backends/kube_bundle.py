@@ -11,7 +11,7 @@ import asyncio
 from typing import Any
 
 from rayflight.backends.base import ClusterRef
-from rayflight.backends.kube_around import answer, kueue
+from rayflight.backends.kube_around import QUEUE, answer, kueue, pending_in
 from rayflight.backends.kube_dump import ray_answers
 from rayflight.errors import ApiError
 from rayflight.kube import resources
@@ -49,6 +49,7 @@ async def everything(client: KubeClient, ref: ClusterRef, jobs: RayJobsClient) -
     lists = await asyncio.gather(*(_items(client, kinds[name], space) for name, space in asked.items()))
     foreign, place, side = await asyncio.gather(_foreign(client, ref), _namespace(client, ref), ray_answers(jobs))
     found = dict(zip(asked, lists, strict=True)) | {"foreign_pods": foreign, "namespace": place}
+    found |= {"pendingworkloads": await _places(client, ref, found["rayclusters"])}
     files: dict[str, Any] = {f"{name}.json": data for name, data in found.items() if data is not None}
     return files | dict(_ray_file(name, data) for name, data in side.items())
 
@@ -68,6 +69,13 @@ async def _items(
         return (await client.list(resource, space)).items
 
     return await answer(get, wanted if isinstance(wanted, tuple) else (wanted,), namespace)
+
+
+async def _places(client: KubeClient, ref: ClusterRef, rayclusters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Who waits before it in Kueue's queue; nothing for a cluster without one."""
+    own = [item for item in (rayclusters or {}).get("items", ()) if item["metadata"].get("uid") == ref.uid]
+    queue = next((name for item in own if (name := (item["metadata"].get("labels") or {}).get(QUEUE))), None)
+    return await _items(client, kueue(pending_in(queue)), ref.namespace) if queue else None
 
 
 async def _namespace(client: KubeClient, ref: ClusterRef) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from rayflight.diagnosis.timeline import ROWS, Entry, named, shortened
 from rayflight.findings import Diagnosis
-from rayflight.recorder.change import EVENT, GAP, RAY, RECORDER, Change
+from rayflight.recorder.change import EVENT, GAP, KUBERNETES, RAY, RECORDER, Change
 from rayflight.recorder.facts import CLUSTER, JOB, RAY_NODE, SESSION, WORKLOAD
 from rayflight.recorder.reading import is_routine
 
@@ -25,10 +25,13 @@ def columns(changes: Iterable[Change], diagnosis: Diagnosis | None = None, *, ro
 def _entries(changes: Iterable[Change], about: frozenset[str]) -> Iterator[Entry]:
     for change in changes:
         if not is_routine(change):
-            side = RAY if change.key.layer == RAY else "kubernetes"
-            # What the recorder itself missed belongs to no side; it stands where most else stands.
-            text = f"not seen: {change.text}" if change.key.layer == RECORDER else change.text
-            yield Entry(at=change.when, side=side, text=text, weight=_weight(change, about))
+            yield Entry(at=change.when, side=_side(change), text=change.text, weight=_weight(change, about))
+
+
+def _side(change: Change) -> str:
+    """What the recorder could not read stands where it would have stood."""
+    layer, _, name, _ = change.key
+    return RAY if layer == RAY or (layer == RECORDER and name.startswith(RAY)) else KUBERNETES
 
 
 def _weight(change: Change, about: frozenset[str]) -> int:
@@ -36,7 +39,7 @@ def _weight(change: Change, about: frozenset[str]) -> int:
     object_name = key.name.split()[-1] if key.kind == EVENT and key.name else key.name
     weight = 2 if object_name in about else 0
     if key.kind == GAP:
-        weight += 4
+        weight += 4 if change.after is not None else 1  # what can be read again is of less weight
     elif key.kind == EVENT:
         weight += 2 if change.detail.startswith("Warning") else 0
     elif not key.aspect:

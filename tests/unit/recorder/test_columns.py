@@ -29,8 +29,13 @@ def test_each_layer_has_its_column():
     assert "assigned" not in text
 
 
-def test_what_the_recorder_could_not_see_is_said():
-    assert [entry.text for entry in columns([BLIND])] == ["not seen: events cannot be read: forbidden"]
+def test_what_the_recorder_could_not_see_is_said_where_it_would_have_stood():
+    jobs = change(41, Key(RECORDER, GAP, "ray.jobs"), None, "unreadable", "ray.jobs cannot be read: no answer")
+    told = [(entry.side, entry.text) for entry in columns([BLIND, jobs])]
+    assert told == [
+        ("kubernetes", "events cannot be read: forbidden"),
+        ("ray", "ray.jobs cannot be read: no answer"),
+    ]
 
 
 def test_of_too_many_what_concerns_the_cause_stays():
