@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rayflight.states import JobStatus
 from tests.examples.shape import NOTED, PODS, Example, failed, running, show
-from tests.made_up import at, ended, head, job, ray, with_container, worker
+from tests.made_up import NODES, READY, at, ended, head, job, ray, with_container, worker
 
 TRACEBACK = """Traceback (most recent call last):
   File "/app/train.py", line 40, in <module>
@@ -82,6 +84,11 @@ EXAMPLES: dict[str, Example] = {
     "entrypoint-failed": ended_with(7),
     "entrypoint-not-found": ended_with(127),
     "driver-killed": ended_with(-9),
+    "submission-failed": show(
+        "Watchdog caught",
+        nodes=(NODES[0], NODES[1], replace(NODES[2], conditions=(replace(READY, status="Unknown", since=at(30)),))),
+        **failed("exit code 1", log=WATCHDOG.format(rank=0, number=7, what="ALLREDUCE"), driver_exit_code=1),
+    ),
     "driver-crashed": ended_with(-11, "last available logs\nFatal Python error: Segmentation fault"),
     "job-stopped": show(
         ray=ray(*PODS, jobs=(job(JobStatus.STOPPED, ended_at=at(50), message="Job was intentionally stopped."),))

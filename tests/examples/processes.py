@@ -34,6 +34,7 @@ NEW_HEAD = head(
     conditions=(Condition(type="Ready", status="True", since=at(200)),),
     containers=(container("ray-head", started_at=at(190)),),
 )
+TWO = PlacementGroup(id="pg2", state="PENDING", ray_job="02000000", since=at(5), bundles=({"GPU": 1.0},) * 2)
 PG = PlacementGroup(id="pg1", state="PENDING", ray_job="02000000", since=at(5), bundles=({"GPU": 1.0},) * 4)
 
 
@@ -112,6 +113,15 @@ EXAMPLES: dict[str, Example] = {
         "749 times", events=(event("Unhealthy", "Readiness probe failed: ", about=head(), count=749),)
     ),
     "job-cannot-finish": show("4 GPU", ray=ray(*PODS, jobs=(job(),), placement_groups=(PG,))),
+    "job-waits-for-other-jobs": show(
+        "held by submission old (2)",
+        taken_at=LATE,
+        ray=ray(
+            *PODS,
+            jobs=(job(id="old", ray_job="01", started_at=at(1)), job()),
+            placement_groups=(replace(TWO, id="a", state="CREATED", ray_job="01"), TWO),
+        ),
+    ),
     "job-waits-for-pods": show(
         "waits for 4 GPU",
         pods=(head(), worker(1)),

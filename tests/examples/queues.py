@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rayflight.snapshot.model import Condition
-from rayflight.snapshot.surroundings import Gang, Queue, Workload
+from rayflight.snapshot.surroundings import AdmissionCheck, Gang, Queue, Workload
 from tests.examples.shape import Example, show
 from tests.made_up import SESSION, UID, at, cluster, event, head, pending, ray, worker
 
@@ -83,7 +83,11 @@ PODGROUP = Gang(
     ),
 )
 
+CHECK = AdmissionCheck(name="dws", state="Pending", message="waits for resources", since=at(6))
+RESERVED = Condition(type="QuotaReserved", status="True", reason="QuotaReserved", since=at(5))
+
 EXAMPLES: dict[str, Example] = {
+    "kueue-admission-check": queued(RESERVED, says=("dws (Pending): waits for resources",), checks=(CHECK,)),
     "suspended-by-hand": show(cluster=cluster(suspended=True), pods=(), ray=None),
     "queued-by-kueue": show("queue gpu", cluster=cluster(suspended=True, labels=LABEL), pods=(), ray=None),
     "pods-gated": show(

@@ -157,6 +157,7 @@ class Rule:
 
     ``ends_jobs``: what it finds ends a running job by itself. The rest of Kubernetes' faults end one only when the job
     is stuck for them: it may well do without the pod that cannot come.
+    ``symptom``: it names no cause of its own, and is said only as a consequence of one.
     ``past``: what it finds is something that happened, not a state that lasts: it may be over.
     """
 
@@ -165,3 +166,4 @@ class Rule:
     check: Callable[[Case], Iterable[Finding]]
     ends_jobs: bool = False
     past: bool = False
+    symptom: bool = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import compress
 
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.catalogue import RULES
@@ -43,7 +44,11 @@ def diagnose(
     case = Case(now=readable, before=previous, session=session, submission=submission)
     found = _found(case, rules)
     found += _vanished(case, found, history, rules)
-    linked = [replace(finding, consequence_of=_causes(depth, finding, found, case)) for depth, finding in found]
+    symptoms = {name for rule in rules if rule.symptom for name in rule.ids}
+    causes = [pair for pair in found if pair[1].id not in symptoms]
+    linked = [replace(finding, consequence_of=_causes(depth, finding, causes, case)) for depth, finding in found]
+    kept = [item.id not in symptoms or bool(item.consequence_of) for item in linked]
+    found, linked = list(compress(found, kept)), list(compress(linked, kept))
     ranked = sorted(zip(found, linked, strict=True), key=lambda pair: _rank(pair[0][0], pair[1]))
     gaps = tuple(f"{gap.source}: {gap.why}" for gap in readable.gaps)
     facts = seen_facts(case)

@@ -15,6 +15,8 @@ _WATCHDOG = re.compile(
     r"(?:[Rr]ank ?(?P<rank>\d+)\]).*?Watchdog caught collective operation timeout: "
     r"WorkNCCL\(SeqNum=(?P<sequence>\d+), OpType=(?P<operation>\w+)"
 )
+_WORLD = re.compile(r"world[_ ]size[=: ]+(?P<size>\d+)|\bnranks (?P<ranks>\d+)", re.IGNORECASE)
+_FOLDED = re.compile(r"Watchdog caught.*\[repeated \d+x across cluster\]")  # Ray shows one line for many ranks'
 _LAST = re.compile(
     r"[Rr]ank ?(?P<rank>\d+)\].*?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), "
     r"last completed (?:NCCL )?work: -?\d+"
@@ -23,11 +25,23 @@ _LAST = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """``waiting``: rank to (sequence number, operation). ``enqueued``: rank to the last collective that it entered."""
+    """``waiting``: rank to (sequence number, operation). ``enqueued``: rank to the last collective that it entered.
+
+    ``world``: how many ranks there are, where the log says so once and for all (0: not known).
+    """
 
     waiting: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     enqueued: Mapping[int, int] = field(default_factory=dict)
     line: str = ""
+    world: int = 0
+    folded: bool = False
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Ranks that printed no time-out where most did: they never waited there. Nothing where Ray folded lines."""
+        if self.folded or not self.world > len(self.waiting) > self.world / 2:
+            return ()
+        return tuple(rank for rank in range(self.world) if rank not in self.waiting)
 
     @property
     def behind(self) -> tuple[int, ...]:
@@ -60,4 +74,15 @@ def timeouts(text: str) -> Timeouts | None:
         last = _LAST.search(line)
         if last:
             enqueued.setdefault(int(last["rank"]), int(last["enqueued"]))
-    return Timeouts(waiting=waiting, enqueued=enqueued, line=first) if waiting else None
+    sizes = {int(found["size"] or found["ranks"]) for found in _WORLD.finditer(text)}
+    return (
+        Timeouts(
+            waiting=waiting,
+            enqueued=enqueued,
+            line=first,
+            world=sizes.pop() if len(sizes) == 1 else 0,
+            folded=_FOLDED.search(text) is not None,
+        )
+        if waiting
+        else None
+    )

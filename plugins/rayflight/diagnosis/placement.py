@@ -124,7 +124,7 @@ def _one(group: Waiting) -> Never | None:
     meant = _meant(group, said)
     alone = all(len(found) == 1 for found in meant.values())
     kinds = {found[0].obstacle for found in meant.values()} if alone else set()
-    if kinds == {Obstacle.SIZE} and (finding := _no_devices(group, meant)):
+    if kinds == {Obstacle.SIZE} and (finding := _no_devices(group, meant) or _withdrawn(group)):
         return finding
     name, title, next_step = (
         _NEVER[kinds.pop()]
@@ -197,6 +197,35 @@ def _no_devices(group: Waiting, meant: Mapping[str, Sequence[Refusal]]) -> Never
         next_step="check the device plugin's pods and the driver on these nodes",
         decision=Decision.RETRY_AFTER,
         nodes=tuple(looking),
+    )
+
+
+def _withdrawn(group: Waiting) -> Never | None:
+    """It would fit if the node offered all the devices that it has: the kubelet calls some of them unhealthy."""
+    resource = capacity.gpu_resource(capacity.limits(group.pod))
+    if resource is None:
+        return None
+    need = group.need()[resource]
+    whole = [
+        replace(node, allocatable={**node.allocatable, resource: node.capacity.get(resource, "0")})
+        for node in group.nodes
+        if quantity(node.allocatable.get(resource, "0")) < need <= quantity(node.capacity.get(resource, "0"))
+    ]
+    fit = capacity.places(group.pod, whole)
+    if not fit:
+        return None
+    offered = {node.name: node.allocatable.get(resource, "0") for node in group.nodes}
+    told = "; ".join(
+        f"node {it.name} offers {offered[it.name]} of its {it.capacity[resource]} {resource}" for it in fit
+    )
+    return Never(
+        id="request-exceeds-nodes",
+        title="No node is large enough for one pod",
+        summary=f"{group.name()} asks for {capacity.shown(resource, need)} and cannot be scheduled now: {told}; the "
+        "others are unhealthy or withdrawn",
+        next_step="have the node's missing GPUs mended (their Xid, the device plugin's log), or use another node",
+        decision=Decision.RETRY_AFTER,
+        nodes=tuple(node for node in group.nodes if node.name in {item.name for item in fit}),
     )
 
 

@@ -14,13 +14,17 @@ from enum import StrEnum
 
 from rayflight.snapshot.surroundings import FlavorQuota
 
-# Kueue v0.17 flavorassigner.go: Assignment.Message joins pod sets by "; " and their reasons by ", ".
+# Kueue's flavorassigner.go: Assignment.Message joins pod sets by "; " and their reasons by ", ". What is above the
+# maximum was worded otherwise before v0.14.2 (`request > maximum capacity`) and v0.10 (`in ClusterQueue`, no numbers).
 _POD_SET = re.compile(r"couldn't assign flavors to pod set (?P<name>[^\s:]+): ")
 _REASON = re.compile(
     r"insufficient quota for (?P<above>\S+) in flavor (?P<above_flavor>[^\s,;]+), "
     r"previously considered podsets requests \((?P<before>[^)]*)\) \+ current podset request \((?P<asked>[^)]*)\) "
     r"> maximum capacity \((?P<capacity>[^)]*)\)"
-    r"|insufficient unused quota for (?P<short>\S+) in flavor (?P<short_flavor>[^\s,;]+), (?P<needed>\S+) more needed"
+    r"|insufficient quota for (?P<big>\S+) in flavor (?P<big_flavor>[^\s,;]+)"
+    r"(?:, request > maximum capacity \((?P<big_asked>\S+) > (?P<big_capacity>[^)]*)\)| in ClusterQueue)"
+    r"|insufficient unused quota (?:in cohort )?for (?P<short>\S+) in flavor (?P<short_flavor>[^\s,;]+), "
+    r"(?P<needed>\S+) more needed"
     r"|resource (?P<unknown>\S+) unavailable in ClusterQueue"
     r"|untolerated taint .*? in flavor (?P<tainted>[^\s,;]+)"
     r"|flavor (?P<unmatched>[^\s,;]+) doesn't match node affinity"
@@ -97,6 +101,15 @@ def _refusal(pod_set: str, match: re.Match[str]) -> Refusal:
             resource=match["above"],
             amount=f"{before}{match['asked']}",
             capacity=match["capacity"],
+        )
+    if match["big"]:
+        return Refusal(
+            pod_set=pod_set,
+            why=Why.CAPACITY,
+            flavor=match["big_flavor"],
+            resource=match["big"],
+            amount=match["big_asked"] or "",
+            capacity=match["big_capacity"] or "",
         )
     if match["short"]:
         flavor, resource, amount = match["short_flavor"], match["short"], match["needed"]

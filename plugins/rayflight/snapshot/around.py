@@ -8,6 +8,7 @@ from typing import Any
 from rayflight.snapshot.conditions import Strings
 from rayflight.snapshot.kubernetes import Raw, conditions, deleting_since
 from rayflight.snapshot.surroundings import (
+    AdmissionCheck,
     FlavorQuota,
     Gang,
     LimitRange,
@@ -55,6 +56,15 @@ def workload(raw: Raw) -> Workload:
         deleting_since=deleting_since(meta),
         finalizers=tuple(meta.get("finalizers") or ()),
         conditions=conditions(status),
+        checks=tuple(
+            AdmissionCheck(
+                name=item.get("name") or "",
+                state=item.get("state") or "",
+                message=item.get("message") or "",
+                since=instant(item.get("lastTransitionTime")),
+            )
+            for item in status.get("admissionChecks") or ()
+        ),
         evictions={item.get("reason") or "": int(item.get("count") or 0) for item in told},
         requeue_count=int(requeue.get("count") or 0),
         requeue_at=instant(requeue.get("requeueAt")),

@@ -19,6 +19,7 @@ from rayflight.snapshot.times import instant
 
 T = TypeVar("T")
 
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 EVENT_SOURCES = ("events", "events.events.k8s.io")
 _AROUND: Mapping[str, tuple[tuple[str, Callable[[Any], Any]], ...]] = {
     "limit_ranges": (("limitranges", around.limit_range),),
@@ -56,11 +57,14 @@ def assemble(
     foreign = _objects(raw, "foreign_pods", kubernetes.pod, gaps) if others is not None else pods
     if others is None:
         gaps.append(Gap(source="foreign_pods", why="pods of other namespaces were not collected"))
+    found = _cluster(raw, name, asked, gaps)
+    if found is not None and _QUEUE_LABEL in found.labels and raw.get("workloads") is None:
+        gaps.append(Gap(source="workloads", why="not collected, and only Kueue's Workload says why a cluster waits"))
     return Snapshot(
         namespace=namespace,
         name=name,
         taken_at=instant(taken_at) or taken_at,
-        cluster=_cluster(raw, name, asked, gaps),
+        cluster=found,
         pods=own,
         foreign_pods=_without(foreign, own),
         events=_events(raw, gaps),

@@ -220,5 +220,6 @@ def _start_params(pod: Pod, cluster: Cluster | None, group: Group | None) -> Map
 def shown(resource: str, amount: float) -> str:
     """An amount as people read it: ``4 nvidia.com/gpu``, ``1.5 cpu``, ``3 GiB memory``."""
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return f"{amount / 2**30:.3g} GiB {resource}"
+        gib = amount / 2**30
+        return f"{gib:.0f} GiB {resource}" if gib >= 100 else f"{gib:.3g} GiB {resource}"
     return f"{amount:g} {resource}"

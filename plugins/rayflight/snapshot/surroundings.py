@@ -23,6 +23,16 @@ class LimitRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionCheck:
+    """What must also agree after the quota is reserved: a provisioning request, another cluster, a budget."""
+
+    name: str
+    state: str = ""
+    message: str = ""
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Kueue's Workload: the only object that says why a queued cluster waits. ``owner`` is the UID of what it is of."""
 
@@ -38,6 +48,7 @@ class Workload:
     deleting_since: str | None = None
     finalizers: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    checks: tuple[AdmissionCheck, ...] = ()
     evictions: Mapping[str, int] = field(default_factory=dict)
     requeue_count: int = 0
     requeue_at: str | None = None

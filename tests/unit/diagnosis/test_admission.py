@@ -41,6 +41,20 @@ def test_a_quota_used_up_by_others_is_a_wait_that_names_them():
     assert "held by busy (7)" in finding.summary
 
 
+def test_bytes_are_written_as_a_quota_writes_them():
+    key = "limits.memory"
+    words = f"is forbidden: exceeded quota: m, requested: {key}=4Gi, used: {key}=1Gi, limited: {key}=4Gi"
+    seen = refused(words, gaps=gap("quotas"))
+    group = replace(seen.cluster.groups[0], limits={"memory": "4Gi"})
+    summary = found(replace(seen, cluster=replace(seen.cluster, groups=(group,))))["quota-below-request"].summary
+    assert "limits.memory: the cluster asks for 8Gi, used 1Gi, hard limit 4Gi (the refused pod alone: 4Gi)" in summary
+
+
+def test_openshifts_constraints_are_pod_security():
+    words = 'pods "w-1" is forbidden: unable to validate against any security context constraint: [provider "anyuid"]'
+    assert found(refused(words))["pod-security-refuses"].decision is Decision.FAIL
+
+
 def test_without_the_quota_object_the_messages_own_limit_decides():
     assert "quota-below-request" in ids(refused(f"{OVER}1", gaps=gap("quotas")))
     assert "quota-used-up" in ids(refused(f"{OVER}8", gaps=gap("quotas")))

@@ -1,6 +1,10 @@
 """Waiting in a queue is not a fault."""
 
+from dataclasses import replace
+
 from rayflight.findings import Decision
+from rayflight.snapshot.model import Condition
+from tests.examples.queues import EXAMPLES
 from tests.made_up import cluster, head, snapshot, worker
 from tests.unit.diagnosis.asking import found, ids
 
@@ -25,3 +29,13 @@ def test_a_gated_pod_waits_and_is_not_missed_by_a_scheduler():
 
 def test_a_cluster_that_runs_is_not_in_a_queue():
     assert ids(snapshot()) == []
+
+
+def test_an_admission_check_decides_after_the_quota():
+    example = EXAMPLES["kueue-admission-check"]
+    assert found(example.seen)["kueue-admission-check"].decision is Decision.WAIT
+    (load,) = example.seen.workloads or ()
+    refused = replace(load, checks=(replace(load.checks[0], state="Rejected"),))
+    assert found(replace(example.seen, workloads=(refused,)))["kueue-admission-check"].decision is Decision.FAIL
+    admitted = replace(load, conditions=(*load.conditions, Condition(type="Admitted", status="True")))
+    assert "kueue-admission-check" not in ids(replace(example.seen, workloads=(admitted,)))

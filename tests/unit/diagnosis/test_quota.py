@@ -30,6 +30,9 @@ def says(*reasons: str, pod_set: str = "gpu") -> str:
         (says("flavor a doesn't match node affinity", SHORT.format(GPU, "b")), None),
         (says("untolerated taint {gpu  NoSchedule <nil>} in flavor a", ABOVE.format(GPU, "b")), Why.CAPACITY),
         (f"{says(SHORT.format(CPU, 'a'), pod_set='head')}; {says(ABOVE.format(GPU, 'a'))}", Why.CAPACITY),
+        (says("insufficient quota for cpu in flavor a, request > maximum capacity (10 > 8)"), Why.CAPACITY),
+        (says("insufficient quota for cpu in flavor a in ClusterQueue"), Why.CAPACITY),
+        (says("insufficient unused quota in cohort for cpu in flavor a, 1 more needed"), None),
         ("Workload has failed admission checks", None),
     ],
 )

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from rayflight.diagnosis import diagnose
+from rayflight.findings import Decision
 from rayflight.states import JobStatus
 from tests.examples.jobs import LAST, WATCHDOG
 from tests.examples.shape import PODS, failed, running
-from tests.made_up import at, cluster, gap, head, job, ray, snapshot, worker
+from tests.made_up import NODES, READY, at, cluster, gap, head, job, ray, snapshot, worker
 
 LATE = "2026-12-01T10:30:00.000Z"
 
@@ -37,6 +38,40 @@ def test_a_collective_that_timed_out_names_who_waited_and_where_but_no_cause():
     found = judged(**failed("exit code 1", log=log, driver_exit_code=1))
     assert found.verdict == "unknown"
     assert any("rank 0 at 5020 (ALLREDUCE), rank 1 at 5020" in fact for fact in found.facts)
+
+
+def log_of(ranks, tail=""):
+    return f"Setting up process group for: env:// [rank=0, world_size=4]\n{tail}\n" + "\n".join(
+        WATCHDOG.format(rank=rank, number=5020, what="ALLREDUCE") for rank in ranks
+    )
+
+
+def test_the_one_rank_of_a_known_number_that_waited_nowhere_is_named():
+    found = judged(**failed("exit code 1", log=log_of((0, 1, 3)), driver_exit_code=1))
+    assert found.cause.id == "nccl-rank-behind"
+    assert "rank 2 of 4 was not there" in found.cause.summary
+    assert found.cause.decision is Decision.RETRY_ELSEWHERE
+
+
+@pytest.mark.parametrize(
+    ("ranks", "tail"),
+    [
+        ((0, 1, 2, 3), ""),
+        ((0, 1), ""),
+        ((0, 1, 3), f"{WATCHDOG.format(rank=0, number=5020, what='ALLREDUCE')} [repeated 3x across cluster]"),
+        ((0, 1, 3), "another group: world_size=2"),
+    ],
+)
+def test_where_ray_folds_lines_or_the_number_is_not_sure_nobody_is_named(ranks, tail):
+    assert judged(**failed("exit code 1", log=log_of(ranks, tail), driver_exit_code=1)).verdict == "unknown"
+
+
+def test_an_end_that_settles_nothing_is_listed_under_what_explains_it():
+    log = WATCHDOG.format(rank=0, number=7, what="ALLREDUCE")
+    gone = replace(NODES[2], conditions=(replace(READY, status="Unknown", since=at(30)),))
+    found = judged(nodes=(*NODES[:2], gone), **failed("exit code 1", log=log, driver_exit_code=1))
+    assert found.cause.id == "node-not-ready"
+    assert [item.id for item in found.consequences] == ["submission-failed"]
 
 
 def test_ranks_that_all_entered_the_collective_are_no_stragglers():

@@ -162,3 +162,45 @@ def test_a_runtime_that_has_no_driver_for_the_container_is_the_nodes_fault(words
     other = replace(last, message='exec: "/opt/run.sh": stat /opt/run.sh: no such file or directory')
     seen = snapshot(pods=(head(), worker(1), with_container(broken, "ray-worker", last=other)))
     assert "gpu-driver-not-injected" not in ids(seen)
+
+
+def starting(*told):
+    pod = worker(2, phase="Pending", claims=("data",), conditions=())
+    events = tuple(
+        event(reason, words, about=pod, count=9, last_at=at(30 + n)) for n, (reason, words) in enumerate(told)
+    )
+    return snapshot(pods=(head(), worker(1), pod), events=events, claims=(Claim(name="data", phase="Bound"),))
+
+
+def test_what_is_wrong_with_one_volume_is_said_before_the_kubelets_summary():
+    seen = starting(
+        ("FailedAttachVolume", 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other'),
+        ("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data]: timed out waiting"),
+    )
+    summary = found(seen)["volume-not-mounted"].summary
+    assert "Multi-Attach error" in summary
+    assert "(claim data)" in summary
+
+
+def test_a_volume_whose_secret_is_missing_is_a_missing_secret():
+    seen = starting(("FailedMount", 'MountVolume.SetUp failed for volume "w" : secret "wandb" not found'))
+    assert ids(seen) == ["secret-or-configmap-missing"]
+
+
+def test_a_node_explains_the_eviction_of_its_pods():
+    gone = replace(NODES[2], conditions=(Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown",
+                                                   message="Kubelet stopped posting", since=at(1)),),
+                   labels={**NODES[2].labels, "karpenter.sh/capacity-type": "spot"})  # fmt: skip
+    said = Condition(type="DisruptionTarget", status="True", reason="DeletionByTaintManager", since=at(50))
+    seen = snapshot(nodes=(*NODES[:2], gone), pods=(head(), worker(1), worker(2, conditions=(said,))))
+    first, second = found(seen).values()
+    assert (first.id, second.id, second.consequence_of) == ("node-not-ready", "pod-evicted", ("node-not-ready",))
+    assert "a spot node" in first.summary
+    assert "Kubelet stopped posting" in first.summary
+
+
+def test_the_kubelet_says_itself_why_it_ended_a_pod():
+    said = Condition(type="DisruptionTarget", status="True", reason="TerminationByKubelet", since=at(50),
+                     message="Pod was terminated in response to imminent node shutdown.")  # fmt: skip
+    seen = snapshot(pods=(head(), worker(1), worker(2, phase="Failed", conditions=(said,))))
+    assert "imminent node shutdown" in found(seen)["pod-evicted"].summary

@@ -50,7 +50,7 @@ KINDS = kinds(
         ("ray-client-mismatch", "A Ray Client of another version", _FAIL,
          "`Client Ray installation incompatible with server`", "ray:// needs the same version on both sides",
          "submit through the Ray Jobs API instead of ray://, or use the cluster's Ray version"),
-        ("nccl-rank-behind", "One rank stopped, the others waited for it in NCCL", _FAIL,
+        ("nccl-rank-behind", "One rank stopped, the others waited for it in NCCL", (_FAIL, _ELSEWHERE),
          "NCCL's watchdog, and a rank whose last collective lies behind",
          "that rank is slow, stuck or gone: the network is not at fault",
          "see what that rank did (data loader, exception, its pod and node) at the time"),

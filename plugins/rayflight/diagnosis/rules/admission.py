@@ -39,8 +39,8 @@ _KINDS = (
     _Kind(
         id="pod-security-refuses",
         title="Pod Security refuses the pod",
-        pattern=r"violates PodSecurity",
-        next_step="change the pod's securityContext or the namespace's level",
+        pattern=r"violates PodSecurity|any security context constraint",
+        next_step="change the pod's securityContext, the namespace's level, or (OpenShift) the service account's SCC",
     ),
     _Kind(
         id="limit-range-refuses",
@@ -205,9 +205,11 @@ def _over_quota(case: Case, cluster: Cluster, found: re.Match[str], evidence: tu
     used = known.used if known and known.used else _amounts(found["used"])
     too_big = {key: need for key in hard if (need := asked_of(cluster, key)) > _number(hard[key])}
     keys = [*too_big] or [*_amounts(found["asked"])]
+    one = _amounts(found["asked"])
     numbers = "; ".join(
-        f"{key}: the cluster asks for {asked_of(cluster, key):g}, "
-        f"used {used.get(key, '?')}, hard limit {hard.get(key, '?')}"
+        f"{key}: the cluster asks for {_written(key, asked_of(cluster, key))}"
+        f", used {used.get(key, '?')}, hard limit {hard.get(key, '?')}"
+        f"{f' (the refused pod alone: {one[key]})' if key in one else ''}"
         for key in keys
     )
     holders = "" if too_big else _holders(case, keys)
@@ -228,6 +230,11 @@ def _over_quota(case: Case, cluster: Cluster, found: re.Match[str], evidence: tu
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _written(key: str, amount: float) -> str:
+    """As a quota writes it: bytes in Gi."""
+    return f"{amount / 2**30:g}Gi" if key.endswith(("memory", "storage")) else f"{amount:g}"
 
 
 def _amounts(text: str) -> dict[str, str]:

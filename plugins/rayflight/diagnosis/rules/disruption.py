@@ -67,7 +67,8 @@ def _reclaimed(case: Case, node: KubeNode, gone: list[Pod]) -> Finding | None:
     if taint is None:
         return None
     return KINDS["node-reclaimed"].finding(
-        f"Node {node.name} is being taken away (taint {taint.key}), and {quoting.pods_named(gone)} with it",
+        f"Node {node.name} is being taken away (taint {taint.key}), and its pods are evicted: "
+        f"{quoting.pods_named(gone)}",
         objects=(f"node/{node.name}", *quoting.objects(gone)),
         evidence=(Evidence(object=f"node {node.name}", text=f"taint {taint.key}={taint.value}:{taint.effect}"),),
         since=_since(gone),

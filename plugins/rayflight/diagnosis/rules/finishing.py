@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.kinds import KINDS
 from rayflight.diagnosis.placement import autoscaler, never, waiting_groups
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Condition, Job, PlacementGroup, RayNode
@@ -20,6 +21,7 @@ from rayflight.snapshot.readiness import map_pods
 Amounts = Mapping[str, float]
 
 _SETTLED = 2.0  # seconds: a group is PENDING for a moment also when all is well
+_LONG = 60.0  # seconds; jobs that follow one another hand their Ray nodes over sooner
 _REFUSED = 30.0  # seconds; the operator has tried some six times by then
 _WAITING = ("PENDING", "RESCHEDULING")
 _DEMAND = re.compile(
@@ -34,6 +36,7 @@ def _check(case: Case) -> Iterable[Finding]:
     nodes = case.now.ray.alive()
     group, demand = _stuck_group(case, job, nodes), _stuck_demand(case, nodes)
     if not group and not demand:
+        yield from _behind_others(case, job, nodes)
         return
     why = _nothing_comes(case)
     if not why:
@@ -57,6 +60,44 @@ def _waits(job: Job, group: PlacementGroup | None, demand: Amounts | None) -> Fi
         objects=(f"submission/{job.id}",),
         evidence=(Evidence(object="Ray", text=f"waits for {_shown(need)}", at=group.since if group else None),),
         since=group.since if group else None,
+    )
+
+
+def _behind_others(case: Case, job: Job, nodes: Sequence[RayNode]) -> Iterable[Finding]:
+    """It would fit on these Ray nodes, but other jobs' placement groups hold what it needs: not now."""
+    ray = case.now.ray
+    if ray is None or not job.ray_job or not case.can_see("ray.placement_groups"):
+        return
+    mine = [it for it in ray.placement_groups if it.state in _WAITING and it.ray_job == job.ray_job]
+    others = [it for it in ray.placement_groups if it.state == "CREATED" and it.ray_job not in ("", job.ray_job)]
+    for group in mine:
+        need, held = _total(group.bundles), _total([bundle for it in others for bundle in it.bundles])
+        offer = _offer(nodes, need)
+        short = [name for name in need if offer[name] >= need[name] > offer[name] - held.get(name, 0.0)]
+        if short and case.lasts(group.since, _LONG):
+            yield _held_by_jobs(case, job, group, others, (short[0], need[short[0]], offer[short[0]]))
+            return
+
+
+def _held_by_jobs(
+    case: Case, job: Job, group: PlacementGroup, others: Sequence[PlacementGroup], lack: tuple[str, float, float]
+) -> Finding:
+    name, need, offer = lack
+    holders = {it.ray_job: 0.0 for it in others}
+    for it in others:
+        holders[it.ray_job] += _total(it.bundles).get(name, 0.0)
+    submissions = {it.ray_job: it.id for it in (case.now.ray.jobs if case.now.ray else ()) if it.ray_job}
+    told = [
+        f"{f'submission {submissions[who]}' if who in submissions else f'Ray job {who}'} ({amount:g})"
+        for who, amount in holders.items()
+        if amount
+    ]
+    return KINDS["job-waits-for-other-jobs"].finding(
+        f"Submission {job.id} is {job.status} and waits for {need:g} {name}: the Ray nodes have {offer:g}, held by "
+        f"{quoting.listed(told)}",
+        objects=(f"submission/{job.id}",),
+        evidence=(Evidence(object=f"placement group {group.id[:8]}", text=group.state, at=group.since),),
+        since=group.since,
     )
 
 
@@ -209,7 +250,13 @@ def _shown(amounts: Amounts) -> str:
 
 RULES = (
     Rule(
-        ids=("job-cannot-finish", "job-waits-for-pods", "entrypoint-exceeds-nodes", "demand-exceeds-nodes"),
+        ids=(
+            "job-cannot-finish",
+            "job-waits-for-pods",
+            "job-waits-for-other-jobs",
+            "entrypoint-exceeds-nodes",
+            "demand-exceeds-nodes",
+        ),
         depth=Depth.JOB,
         check=_check,
         ends_jobs=True,

@@ -35,6 +35,21 @@ def _check(case: Case) -> Iterable[Finding]:
             yield ended
 
 
+def _ended_somehow(case: Case) -> Iterable[Finding]:
+    """An end whose own words settle nothing, where something deeper explains it."""
+    job = case.job
+    if job is None or job.status is not JobStatus.FAILED or _failed(case, job) is not None:
+        return
+    words = case.driver_log(job)
+    said = next((line for line in words.splitlines() for it in UNSETTLED if re.search(it, line)), "")
+    yield KINDS["submission-failed"].finding(
+        f"Submission {job.id} failed: {quoting.clip(said or quoting.last_lines(job.message), 300)}",
+        objects=(f"submission/{job.id}",),
+        evidence=(quoting.job(job),),
+        since=job.ended_at,
+    )
+
+
 def _stopped(job: Job) -> Finding:
     return _finding(
         job,
@@ -91,6 +106,16 @@ def _collective(job: Job, waited: Timeouts) -> Finding | None:
             objects=objects,
             evidence=evidence,
             since=job.ended_at,
+        )
+    if waited.absent:
+        return KINDS["nccl-rank-behind"].finding(
+            f"Submission {job.id} failed: rank {_ranks(waited.absent)} of {waited.world} was not there: every other "
+            f"rank waited in collective {sequence} until NCCL's time-out, it printed none; whatever stopped it came "
+            "first",
+            objects=(*objects, *(f"rank/{rank}" for rank in waited.absent)),
+            evidence=evidence,
+            since=job.ended_at,
+            decision=Decision.RETRY_ELSEWHERE,
         )
     return None
 
@@ -238,5 +263,6 @@ _EXITS = (
 )
 RULES = (
     Rule(ids=(*dict.fromkeys(kind.id for kind in JOB_KINDS), *_EXITS), depth=Depth.JOB, check=_check, ends_jobs=True),
+    Rule(ids=("submission-failed",), depth=Depth.JOB, check=_ended_somehow, ends_jobs=True, symptom=True),
     Rule(ids=("submission-deleted",), depth=Depth.JOB, check=_unknown_to_ray, ends_jobs=True),
 )

@@ -59,6 +59,8 @@ def _check(case: Case) -> Iterable[Finding]:
         reserved = load.condition("QuotaReserved")
         if reserved and reserved.status == "False":
             yield _waiting(case, load, reserved)
+        elif reserved and not load.has("Admitted"):
+            yield from _checked(case, load)
     elif _lost_earlier(case, load):
         yield _preempted(case, load, load.condition("Preempted") or load.conditions[0])
 
@@ -109,6 +111,28 @@ def _waiting(case: Case, load: Workload, said: Condition) -> Finding:
         evidence=quoted,
         since=said.since,
     )
+
+
+def _checked(case: Case, load: Workload) -> Iterable[Finding]:
+    """Its quota is reserved, and something else must agree before it may run."""
+    open_ones = [item for item in load.checks if item.state != "Ready"]
+    refused = [item for item in open_ones if item.state == "Rejected"]
+    told = (refused or open_ones)[:1]
+    for item in told:
+        said = f": {quoting.clip(item.message, 300)}" if item.message else ""
+        yield KINDS["kueue-admission-check"].finding(
+            f"RayCluster {case.now.name} has its quota in Kueue's queue {load.queue}, and waits for admission check "
+            f"{item.name} ({item.state}){said}",
+            objects=(*_objects(case, load), f"admissioncheck/{item.name}"),
+            evidence=(
+                Evidence(
+                    object=f"Workload {load.name}",
+                    text=f"check {item.name} {item.state}: {item.message}",
+                    at=item.since,
+                ),
+            ),
+            decision=Decision.FAIL if refused else Decision.WAIT,
+        )
 
 
 def _queue_named(case: Case, words: str) -> Queue | None:
@@ -272,6 +296,7 @@ RULES = (
         ids=(
             *dict.fromkeys([*_NEVER.values(), "kueue-waits-for-quota", *(name for _, name in _WAITS)]),
             *("kueue-flavor-missing", "kueue-cluster-queue-inactive", "queued-by-kueue", "kueue-preempted"),
+            "kueue-admission-check",
             *("kueue-pods-ready-timeout", "kueue-queue-drained", "kueue-evicted", "kueue-deactivated"),
         ),
         depth=Depth.ADMISSION,

@@ -13,6 +13,13 @@ from rayflight.snapshot.model import KubeNode, Pod, quantity
 from rayflight.states import JobStatus
 
 _BLINK = 30.0  # seconds that a kubelet may call its node not Ready; one that is silent (Unknown) was waited for already
+_SPOT = (
+    ("cloud.google.com/gke-spot", "true"),
+    ("cloud.google.com/gke-preemptible", "true"),
+    ("eks.amazonaws.com/capacityType", "SPOT"),
+    ("karpenter.sh/capacity-type", "spot"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+)
 _DISRUPTED = {
     "PreemptionByScheduler": "a pod of higher priority took its place",
     "DeletionByTaintManager": "its node got a taint that it does not tolerate",
@@ -37,7 +44,8 @@ def _not_ready(case: Case) -> Iterable[Finding]:
             title="A node is not Ready",
             layer=Layer.KUBERNETES,
             summary=(
-                f"Node {node.name} is not Ready since {ready.since} ({ready.reason}); "
+                f"Node {node.name}{_spot(node)} is not Ready since {ready.since} "
+                f"({ready.reason}: {quoting.clip(ready.message, 200)}); "
                 f"on it {'runs' if len(pods) == 1 else 'run'} {quoting.pods_named(pods)}"
             ),
             next_step="repair or drain the node; a new cluster goes to other nodes",
@@ -46,6 +54,10 @@ def _not_ready(case: Case) -> Iterable[Finding]:
             evidence=evidence,
             since=ready.since,
         )
+
+
+def _spot(node: KubeNode) -> str:
+    return ", a spot node that its cloud may take back," if any(node.labels.get(k) == v for k, v in _SPOT) else ""
 
 
 def _evicted(case: Case) -> Iterable[Finding]:
@@ -60,7 +72,9 @@ def _evicted(case: Case) -> Iterable[Finding]:
             ended = Evidence(object=f"pod {pod.name}", text=f"{pod.reason}: {pod.message}", at=pod.deleting_since)
             signs[pod.name] = (pod.message, ended)
         elif disrupted and disrupted.status == "True":
-            why = _DISRUPTED.get(disrupted.reason, disrupted.message)
+            # The kubelet says which resource, or that its node shuts down; the others' words only repeat the reason.
+            own = disrupted.message if disrupted.reason == "TerminationByKubelet" else ""
+            why = own.strip() or _DISRUPTED.get(disrupted.reason, disrupted.message)
             signs[pod.name] = (f"{why} ({disrupted.reason})", quoting.condition(f"pod {pod.name}", disrupted))
     for name, (words, evidence) in signs.items():
         yield Finding(
@@ -145,7 +159,7 @@ def _taken_back(case: Case, node: KubeNode, pods: Sequence[Pod], said: str) -> F
 RULES = (
     Rule(ids=("node-offers-fewer-gpus",), depth=Depth.NODE, check=_fewer_gpus),
     Rule(ids=("node-not-ready",), depth=Depth.NODE, check=_not_ready),
-    Rule(ids=("pod-evicted",), depth=Depth.NODE, check=_evicted, past=True),
+    Rule(ids=("pod-evicted",), depth=Depth.ADMISSION, check=_evicted, past=True),
     Rule(ids=("node-refuses-pod",), depth=Depth.NODE, check=_refused),
     Rule(ids=("gpu-unhealthy",), depth=Depth.NODE, check=_unhealthy),
 )

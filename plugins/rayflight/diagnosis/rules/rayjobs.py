@@ -22,7 +22,6 @@ def _check(case: Case) -> Iterable[Finding]:
             yield from _submission(case, item)
             yield from _stream(item)
             yield from _deadline(item)
-            yield from _left_behind(case, item)
 
 
 def _evidence(item: RayJob) -> Evidence:
@@ -83,7 +82,14 @@ def _deadline(item: RayJob) -> Iterable[Finding]:
         )
 
 
-def _left_behind(case: Case, item: RayJob) -> Iterable[Finding]:
+def _left_behind(case: Case) -> Iterable[Finding]:
+    """Whatever ended it: the cluster stays."""
+    mine = [item for item in case.now.rayjobs or () if case.now.name in (item.cluster, item.name)]
+    for item in mine:
+        yield from _left(case, item)
+
+
+def _left(case: Case, item: RayJob) -> Iterable[Finding]:
     ended = item.ended_at or item.started_at or item.created_at
     if item.deployment == "Failed" and not item.status and case.cluster and case.lasts(ended, _LEFT):
         yield KINDS["rayjob-failed-cluster-left"].finding(
@@ -138,11 +144,12 @@ RULES = (
     Rule(
         ids=(
             *("rayjob-validation-failed", "rayjob-submission-failed", "rayjob-log-stream-broke"),
-            *("rayjob-deadline-exceeded", "rayjob-failed-cluster-left"),
+            "rayjob-deadline-exceeded",
         ),
         depth=Depth.CLUSTER,
         check=_check,
     ),
+    Rule(ids=("rayjob-failed-cluster-left",), depth=Depth.JOB, check=_left_behind),
     Rule(
         ids=("rayjob-resubmitted", "rayjob-lost-with-head"),
         depth=Depth.JOB,

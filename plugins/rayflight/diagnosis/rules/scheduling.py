@@ -42,7 +42,8 @@ def _judge(group: Waiting) -> Finding:
         return _with_refusal(_proven(group, proof), refusing)
     if proof:
         return _may_be_added(group, proof)
-    return _own_pods(group) or _not_usable_now(group) or _held(group) or _scheduler_says(group)
+    found = _own_pods(group) or _not_usable_now(group) or _held(group) or _scheduler_says(group)
+    return _with_refusal(found, refusing)
 
 
 def _proven(group: Waiting, proof: Never) -> Finding:
@@ -168,13 +169,14 @@ def _may_be_added(group: Waiting, proof: Never) -> Finding:
 
 
 def _unknown_room(group: Waiting) -> Finding:
-    gap = group.case.now.gap("nodes")
+    gap, said = group.case.now.gap("nodes"), group.pod.condition("PodScheduled")
     return _finding(
         group,
         id="unschedulable",
         title="The scheduler cannot place the pods",
         summary=(
-            f"{group.name()} cannot be scheduled, and the nodes could not be read ({gap.why if gap else 'none seen'})"
+            f"{group.name()} cannot be scheduled: {quoting.clip(said.message if said else '', 300)}; whether it ever "
+            f"fits is not known, for the nodes could not be read ({gap.why if gap else 'none seen'})"
         ),
         next_step="allow `list nodes`, then it can be said whether they fit",
         decision=Decision.WAIT,
@@ -187,9 +189,21 @@ def _scheduler_says(group: Waiting) -> Finding:
         group,
         id="unschedulable",
         title="The scheduler cannot place the pods",
-        summary=f"{group.name()} cannot be scheduled: {quoting.clip(said.message if said else '', 300)}",
+        summary=f"{group.name()} cannot be scheduled: {quoting.clip(said.message if said else '', 300)}"
+        f"{_volumes_elsewhere(group)}",
         next_step="compare the scheduler's words with affinity, spread, volumes and what other pods hold",
         decision=Decision.WAIT,
+    )
+
+
+def _volumes_elsewhere(group: Waiting) -> str:
+    """The scheduler names neither the claim nor the place: a bound volume is only in its own zone, or on one node."""
+    said = group.pod.condition("PodScheduled")
+    if said is None or "volume node affinity conflict" not in said.message or not group.pod.claims:
+        return ""
+    return (
+        f"; PersistentVolumeClaim {quoting.listed(group.pod.claims)} is bound to a volume in another zone "
+        "(or on another node) than these nodes"
     )
 
 

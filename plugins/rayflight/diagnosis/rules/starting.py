@@ -17,6 +17,8 @@ _FUSE = "gke-gcsfuse-sidecar"
 _NO_RAY = re.compile(r"\bray: (command )?not found")
 _NOT_FOUND = 127
 _TOO_OFTEN = 5  # restarts after which this Kubernetes node is not waited for any more
+# A probe that got no answer in its time, as the kubelet and its runtimes say it; a refused one is another matter.
+_LATE = re.compile(r"timed out|context deadline exceeded|Client\.Timeout")
 _PROBES = 20  # failed probes of a head that runs; a healthy start has a few
 _ENDED = re.compile(r"ExitCode:(?P<code>\d+),")
 
@@ -149,18 +151,19 @@ def _overloaded(case: Case) -> Iterable[Finding]:
     """Many failed probes of a head that has never restarted and still serves: busy, not broken."""
     head = case.now.head
     main = next((item for item in head.containers if not item.init), None) if head else None
-    if head is None or main is None or main.state != "running" or main.restarts or case.now.ray is None:
+    if head is None or main is None or main.state != "running" or main.restarts:
         return
     told = [item for item in case.events("Unhealthy", about=head) if "probe" in item.message]
     count = sum(item.count for item in told)
-    if count >= _PROBES:
+    late = [item for item in told if _LATE.search(item.message)]
+    if count >= _PROBES and told and (case.now.ray is not None or late):
         workers = len(case.now.workers())
         yield KINDS["head-overloaded"].finding(
             f"Probes of head pod {head.name} failed {count} times, and its container runs on without a restart (cpu "
             "limit "
             f"{main.limits.get('cpu', 'none')}, {workers} workers): it is too busy to answer in time, it did not crash",
             objects=quoting.objects([head]),
-            evidence=(quoting.event(told[-1]),),
+            evidence=(quoting.event((late or told)[-1]),),
             since=told[0].first_at,
         )
 

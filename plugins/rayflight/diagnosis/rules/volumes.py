@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rayflight.diagnosis import quoting
@@ -9,6 +10,9 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Claim, Event, Pod
 
+_NO_OBJECT = re.compile(r'(?:secret|configmap) "[^"]+" not found', re.IGNORECASE)
+# The kubelet's summary of all volumes of a pod; what is wrong with one of them stands in an event of its own.
+_SUMMARY = re.compile(r"Unable to attach or mount volumes|unmounted volumes=")
 _ENOUGH = 3  # failures after which it is no hiccup of a node that has just begun with the pod
 
 
@@ -88,18 +92,24 @@ def _mounts(case: Case) -> Iterable[Finding]:
             continue
         told = case.events("FailedMount", "FailedAttachVolume", "FailedMapVolume", about=pod)
         often = [item for item in told if item.count >= _ENOUGH or "Multi-Attach" in item.message]
+        if any(_NO_OBJECT.search(item.message) for item in often):
+            continue  # a missing Secret or ConfigMap: said of it by name
         if often:
-            evidence = (quoting.event(often[-1]),)
+            said = next((item for item in reversed(often) if not _SUMMARY.search(item.message)), often[-1])
+            claims = f" (claim {quoting.listed(pod.claims)})" if pod.claims else ""
+            evidence = tuple(quoting.event(item) for item in (said, *(it for it in often[-1:] if it is not said)))
             yield Finding(
                 id="volume-not-mounted",
                 title="A volume cannot be mounted",
                 layer=Layer.KUBERNETES,
-                summary=f"Pod {pod.name} on node {pod.node} waits for a volume: {quoting.clip(often[-1].message, 300)}",
+                summary=(
+                    f"Pod {pod.name} on node {pod.node} waits for a volume{claims}: {quoting.clip(said.message, 300)}"
+                ),
                 next_step="check the volume, its server and whether another node still has it attached",
                 decision=Decision.RETRY_AFTER,
                 objects=(*quoting.objects([pod]), f"node/{pod.node}"),
                 evidence=evidence,
-                since=often[-1].first_at,
+                since=said.first_at,
                 retry_after=120.0,
             )
 
