@@ -14,7 +14,7 @@ from rayflight.archive import Archive
 from rayflight.backends import local_keeping
 from rayflight.backends.base import ClusterRef, Submission
 from rayflight.backends.local import LocalBackend
-from rayflight.errors import ClusterGone, ForeignObject
+from rayflight.errors import ClusterGone, ForeignObject, InvalidSpec
 from rayflight.keeper import processes
 from rayflight.labels import VERIFIED_SESSION, airflow_selector
 from rayflight.lifecycle.flight import Flight, Tools
@@ -94,6 +94,28 @@ async def test_a_worker_that_dies_is_started_again_in_the_same_session(backend, 
     seen = await backend.observe(ref)
     assert readiness(seen).session == before.session
     assert seen.workers()[0].containers[0].restarts == 1
+
+
+async def test_a_worker_that_is_replaced_is_another_ray_node_under_its_name(backend, ref):
+    """`on_fail: replace` without pods: the tree ends, and the keeper starts it again."""
+    seen = await backend.observe(ref)
+    before, pod = readiness(seen), seen.workers()[1]
+    await backend.replace_pod(replace(ref, uid="another"), pod.name, pod.uid)
+    assert readiness(await backend.observe(ref)).mapped == before.mapped
+    await backend.replace_pod(ref, pod.name, pod.uid)
+
+    async def joined() -> bool:
+        found = readiness(await backend.observe(ref))
+        return found.ready and found.mapped[pod.name] != before.mapped[pod.name]
+
+    await until("another Ray node of the replaced worker has joined", joined)
+    assert readiness(await backend.observe(ref)).session == before.session
+
+
+async def test_nodes_cannot_be_avoided_where_there_is_one_machine(backend, spec):
+    with pytest.raises(InvalidSpec, match="this machine is the only one"):
+        await backend.create(spec, owner("elsewhere"), "default", avoid=["gpu-1"])
+    assert await backend.find("default", owner("elsewhere").flight_selector()) == []
 
 
 async def test_a_head_that_dies_comes_back_with_another_session(backend, ref):

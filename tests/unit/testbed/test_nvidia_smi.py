@@ -113,3 +113,13 @@ def test_the_overview_says_simulated(smi):
     assert "SIMULATED" in shown
     assert FIRST in shown
     assert len({len(line) for line in shown.splitlines()}) == 1
+
+
+def test_what_a_gpu_is_told_to_tell_stands_for_the_truth_in_every_answer(smi):
+    told = smi.switch / "told"
+    told.mkdir()
+    (told / SECOND).write_text(f"uuid={FIRST}\nname=SIMULATED NVIDIA H100\n")
+    assert smi(SECOND, "-L").stdout == f"GPU 0: SIMULATED NVIDIA H100 (UUID: {FIRST})\n"
+    asked = smi(SECOND, "--query-gpu=uuid,name,memory.total", "--format=csv,noheader,nounits")
+    assert asked.stdout == f"{FIRST}, SIMULATED NVIDIA H100, 40960\n"
+    assert smi(THIRD, "-L").stdout == f"GPU 0: {gpu.PRODUCT} (UUID: {THIRD})\n"
