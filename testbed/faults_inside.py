@@ -79,7 +79,10 @@ def add_twin_image(layout: Layout, node: str, image: str, twin: str) -> Done:
                 _add(tar, f"blobs/sha256/{_digest(data).removeprefix('sha256:')}", data)
         file.flush()
         _ctr(socket, "images", "import", "--all-platforms", file.name)
-    return Done(f"{node} has {twin}, a twin of {image}", None, lambda: _ctr(socket, "images", "rm", twin))
+    # CRI adds a name of its own for what it sees: the ID.
+    return Done(
+        f"{node} has {twin}, a twin of {image}", None, lambda: _ctr(socket, "images", "rm", twin, _digest(told))
+    )
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

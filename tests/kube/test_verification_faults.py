@@ -163,19 +163,19 @@ class Breaker:
 
 Break = Callable[[Breaker], AbstractContextManager[Place]]
 FAULTS = [
-    pytest.param(Breaker.device_unhealthy, "gpu-healthy", id="device unhealthy"),
-    pytest.param(Breaker.same_uuid_twice, "gpu-uuids-unique", id="same UUID in two pods"),
-    pytest.param(Breaker.node_without_the_label, "nodes-match", id="node without the label", marks=pytest.mark.full),
+    pytest.param(Breaker.device_unhealthy, "gpu-healthy", id="device-unhealthy"),
+    pytest.param(Breaker.same_uuid_twice, "gpu-uuids-unique", id="same-UUID-in-two-pods"),
+    pytest.param(Breaker.node_without_the_label, "nodes-match", id="node-without-the-label", marks=pytest.mark.full),
     pytest.param(
         Breaker.storage_one_rank_cannot_write,
         "storage-shared",
-        id="storage one rank cannot write",
+        id="storage-one-rank-cannot-write",
         marks=pytest.mark.full,
     ),
-    pytest.param(Breaker.plugin_gone, "gpu-allocatable", id="plugin gone", marks=pytest.mark.full),
-    pytest.param(Breaker.wrong_product, "gpu-product", id="wrong product", marks=pytest.mark.full),
-    pytest.param(Breaker.dns_broken_in_one_pod, "head-reachable", id="DNS broken in one pod", marks=pytest.mark.full),
-    pytest.param(Breaker.different_image, "same-image", id="different image", marks=pytest.mark.full),
+    pytest.param(Breaker.plugin_gone, "gpu-allocatable", id="plugin-gone", marks=pytest.mark.full),
+    pytest.param(Breaker.wrong_product, "gpu-product", id="wrong-product", marks=pytest.mark.full),
+    pytest.param(Breaker.dns_broken_in_one_pod, "head-reachable", id="DNS-broken-in-one-pod", marks=pytest.mark.full),
+    pytest.param(Breaker.different_image, "same-image", id="different-image", marks=pytest.mark.full),
 ]
 
 

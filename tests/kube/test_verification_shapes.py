@@ -83,24 +83,29 @@ def test_a_dashboard_that_is_open_although_a_token_was_asked_for(hold: Callable[
     """As an image whose profile switches it off: bash reads this file before it starts Ray."""
     quiet = {"metadata": {"name": OPEN}, "data": {"env.sh": "export RAY_AUTH_MODE=disabled\nunset RAY_AUTH_TOKEN\n"}}
     flights.cluster.request("POST", f"/api/v1/namespaces/{flights.namespace}/configmaps", quiet)
-    head = shape("x")["head"]
-    fault = {
-        "env": {"BASH_ENV": "/etc/fault/env.sh"},
-        "volumes": [{"name": "fault", "configMap": {"name": OPEN}}],
-        "volume_mounts": [{"name": "fault", "mountPath": "/etc/fault"}],
-    }
-    held = hold("open", auth="token", group=ONE, head={**head, **fault})
+    held = hold(
+        "open",
+        auth="token",
+        group=ONE,
+        env={"BASH_ENV": "/etc/fault/env.sh"},
+        volumes=[{"name": "fault", "configMap": {"name": OPEN}}],
+        volume_mounts=[{"name": "fault", "mountPath": "/etc/fault"}],
+    )
     with told_once(held, "token-required", "head"):
         held.verify("failed")
     assert "HTTP 200" in held.failed()[0]["observed"]
 
 
 @pytest.mark.full
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(600)
 def test_one_slow_rank(hold: Callable[..., Held]):
+    """Where other work makes all ranks slow by turns, nobody is an outlier: then it is looked at again."""
     group = {"replicas": 4, "gpus": 0, "node_selector": {}, "spread": "none", "cpu_request": "100m"}
     held = hold("slow", simulated=False, group=group, verification={"straggler": "fail"})
     slow = held.pods()[0]
-    with told_once(held, "stragglers"), faults_inside.slow_down(slow, WORKER, 0.1):
-        held.verify("failed")
+    with told_once(held, "stragglers"), faults_inside.slow_down(slow, WORKER, 0.25):
+        for _ in range(4):
+            run = held.start()
+            if held.flights.client.wait_for_run(run, 200) == "failed":
+                break
     assert f"pod {slow['metadata']['name']} on node {slow['spec']['nodeName']}" in held.failed()[0]["observed"]

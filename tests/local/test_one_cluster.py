@@ -99,7 +99,7 @@ async def test_a_worker_that_dies_is_started_again_in_the_same_session(backend, 
 async def test_a_worker_that_is_replaced_is_another_ray_node_under_its_name(backend, ref):
     """`on_fail: replace` without pods: the tree ends, and the keeper starts it again."""
     seen = await backend.observe(ref)
-    before, pod = readiness(seen), seen.workers()[1]
+    before, pod = readiness(seen), seen.workers()[0]
     await backend.replace_pod(replace(ref, uid="another"), pod.name, pod.uid)
     assert readiness(await backend.observe(ref)).mapped == before.mapped
     await backend.replace_pod(ref, pod.name, pod.uid)

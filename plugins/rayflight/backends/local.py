@@ -148,7 +148,7 @@ class LocalBackend:
         """End that worker's process tree; the keeper starts it again, on the same machine and the same devices."""
         record = await asyncio.to_thread(self._records.read, ref.namespace, ref.name)
         if record is not None and record["uid"] == ref.uid:
-            await asyncio.to_thread(processes.end, ref.uid, float(record["grace"]), name)
+            await asyncio.to_thread(processes.end_present, ref.uid, float(record["grace"]), name)
 
     async def find(self, namespace: str, selector: str) -> Sequence[ClusterRef]:
         """Clusters that carry these labels, oldest first."""

@@ -74,6 +74,14 @@ def end(uid: str, grace: float, pod: str | None = None) -> list[int]:
     return [process.pid for process in _living(known, uid, pod)]
 
 
+def end_present(uid: str, grace: float, pod: str) -> None:
+    """End the processes that this tree has now. What the keeper starts in their place is left alone."""
+    known = members(uid, pod)
+    signal_all(known, signal.SIGTERM)
+    _, left = psutil.wait_procs(known, timeout=grace)
+    signal_all(left, signal.SIGKILL)
+
+
 def _living(known: set[psutil.Process], uid: str, pod: str | None) -> list[psutil.Process]:
     known.update(members(uid, pod))
     return [process for process in known if process.is_running() and _lives(process)]

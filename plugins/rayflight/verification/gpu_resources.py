@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rayflight.findings import Check
 from rayflight.snapshot import capacity
@@ -73,7 +74,8 @@ def _count(
     if not ranks or ranks[0].get("devices") is None:
         return row.unknown(_silence(ranks))
     in_ray = nodes[0].resources.get("GPU", 0.0)
-    devices = len(uuids_of(ranks[0]))
+    uuids = uuids_of(ranks[0])
+    devices, row = len(uuids), replace(row, facts={**row.facts, "gpus": uuids})
     text = f"pod limit {limit:g}, Ray {in_ray:g}, container {devices}"
     return row.judged(limit == in_ray == devices, text, evidence=str(ranks[0].get("devices_error") or ""))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -51,6 +52,23 @@ def test_members_are_told_by_their_mark_and_their_tree(start):
     start(RAYFLIGHT_LOCAL_CLUSTER="test-2", RAYFLIGHT_LOCAL_POD="a")
     assert pids("test-1") == {first.pid, second.pid}
     assert pids("test-1", "b") == {second.pid}
+
+
+def test_what_takes_the_place_of_a_replaced_tree_is_left_alone(start):
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    mark = {"RAYFLIGHT_LOCAL_CLUSTER": "test-9", "RAYFLIGHT_LOCAL_POD": "a"}
+    old, other = start(stubborn, **mark), start(RAYFLIGHT_LOCAL_CLUSTER="test-9", RAYFLIGHT_LOCAL_POD="b")
+    fresh: list[subprocess.Popen[bytes]] = []
+
+    def restart() -> None:
+        old.wait()
+        fresh.append(start(**mark))
+
+    keeper = threading.Thread(target=restart)
+    keeper.start()
+    processes.end_present("test-9", 0.3, "a")
+    keeper.join()
+    assert pids("test-9") == {fresh[0].pid, other.pid}
 
 
 def test_a_child_without_the_mark_belongs_to_its_parent(start):
