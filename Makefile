@@ -9,7 +9,7 @@ CODE := plugins testbed dags docs/examples dev tests include
 # Folders that exist: a checkout without one of them is still checked.
 PRESENT = $(wildcard $(CODE))
 
-.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-kueue test-full demo-kube drills bench-lifecycle bench-import bench-diagnose docs dist lock clean
+.PHONY: help demo up down venv check format test test-api test-local test-ray test-kube test-kueue test-full demo-kube drills bench-lifecycle bench-verify bench-import bench-diagnose docs dist lock clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-24s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ drills: venv ## provoke every failure path for real and check the answer, on the
 
 bench-lifecycle: venv ## the same training as a plain RayJob and by Rayflight, three times each, alternating
 	$(BIN)/python -m dev.bench_lifecycle
+
+bench-verify: venv ## what the verification costs a run on the testbed, three runs (at most 25 s)
+	$(BIN)/python -m dev.bench_verify
 
 bench-import: venv ## what importing Rayflight in a DAG file costs over airflow.sdk (median of 10)
 	$(BIN)/python -m dev.bench_import

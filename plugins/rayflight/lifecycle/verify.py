@@ -74,12 +74,12 @@ async def _look(tools: Tools, flight: Flight, ref: ClusterRef, deadline: datetim
     api = tools.backend.jobs(ref)
     _, session = await api.version()
     job = await _probe(tools, flight, ref, api)
-    before = asyncio.create_task(_measured_before(tools, ref))  # while the probe runs: it costs no time of its own
-    job = await _ended(tools, ref, api, job, deadline)
+    # The past is read while the probe runs, and costs no time of its own.
+    job, earlier = await asyncio.gather(_ended(tools, ref, api, job, deadline), _measured_before(tools, ref))
     log = (await api.read_driver_log(job, 0, _LOG_BYTES)).decode(errors="replace") if job else ""
     snapshot = await _as_a_stranger(flight, api, await _settled(tools, ref))
     result = probe_result(log)
-    checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:], earlier=await before)
+    checks = verify_all(flight.cluster_spec, snapshot, result, probe_log=log[-2000:], earlier=earlier)
     await _keep(tools, flight, ref, checks, result)
     await remember(tools, flight, ref, snapshot, checks, result)
     for line in table.lines(checks):
