@@ -22,6 +22,7 @@ from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.hang_records import with_its_hang
 from rayflight.lifecycle.hangs import HangWatch
+from rayflight.lifecycle.memory import Memory
 from rayflight.lifecycle.watching import Watch
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.specs import OnHang
@@ -31,6 +32,7 @@ _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API 
 _LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
 _SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
 _LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked for where nobody serves it
+_GLANCE = timedelta(seconds=2)  # how often Kubernetes' side alone is looked at: less than the shortest grace of a pod
 _SETTLE = timedelta(seconds=10)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
 _CLOSELY = timedelta(seconds=2)  # how often it is looked at meanwhile
 
@@ -71,6 +73,8 @@ class Follower:
     hopeless_since: datetime | None = None
     silent_since: datetime | None = None
     looked_at: datetime | None = None
+    glanced_at: datetime | None = None
+    memory: Memory = field(default_factory=Memory)
     snapshot: Snapshot | None = None
     watch: Watch = field(init=False)
     hang: HangWatch = field(init=False)
@@ -115,6 +119,7 @@ class Follower:
         await log.resume()
         async for _ in self.tools.backend.changes(self.ref, at_least_every=_POLL):
             try:
+                await self._glance()
                 outcome = await self._step(api, log)
             except ApiUnreachable as error:
                 await self._unreachable(error, log)
@@ -124,6 +129,13 @@ class Follower:
                 return outcome
             await self._check_deadline(api, log)
         raise AssertionError("changes() never ends")
+
+    async def _glance(self) -> None:
+        """A pod that is thrown out says why for the seconds of its grace only. From the watches: it asks nobody."""
+        now = self.tools.now()
+        if self.glanced_at is None or now - self.glanced_at >= _GLANCE:
+            self.glanced_at = now
+            self.memory.keep(await self.tools.observe(self.ref, ray=False))
 
     async def _step(self, api: RayJobs, log: DriverLog) -> Outcome | None:
         job = await api.get(self.submission_id)
@@ -179,8 +191,16 @@ class Follower:
                 ended_at=job.ended_at,
                 watched=self.watch.found,
             )
+        then = self.memory.before
         seen = await with_its_hang(self.tools.archive, self.flight.folder, await self._observe())
-        diagnosis = diagnose(seen, submission=job.id, session=self.session, log_tail=log.tail)
+        diagnosis = diagnose(
+            seen,
+            previous=then,
+            submission=job.id,
+            session=self.session,
+            log_tail=log.tail,
+            history=self.memory.leavings,
+        )
         if diagnosis.cause is None:
             diagnosis = _plain(job, log, diagnosis)
         raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)
@@ -191,6 +211,7 @@ class Follower:
             _, session = await api.version()
         except ApiUnreachable:
             session = ""
+        then = self.memory.before
         snapshot = await self._observe()
         why = (
             "the cluster's head was replaced"
@@ -200,7 +221,13 @@ class Follower:
         evidence = (
             Evidence(object=str(self.ref), text=f"Ray session was {self.session}, is {session or 'unreachable'}"),
         )
-        diagnosis = diagnose(snapshot, submission=self.submission_id, session=self.session)
+        diagnosis = diagnose(
+            snapshot,
+            previous=then,
+            submission=self.submission_id,
+            session=self.session,
+            history=self.memory.leavings,
+        )
         if diagnosis.cause is None:
             diagnosis = Diagnosis(
                 verdict="cause", cause=_head_lost(self.submission_id, why, evidence), facts=diagnosis.facts
@@ -244,6 +271,7 @@ class Follower:
 
     async def _observe(self) -> Snapshot:
         self.snapshot = await self.tools.observe(self.ref)
+        self.memory.keep(self.snapshot)
         await self.watch.look(self.snapshot)
         return self.snapshot
 
