@@ -55,7 +55,7 @@ class DrillFlight:
     drills: Sequence[Drill]
     scene: Scene = field(init=False)
     run: Run | None = None
-    provoked: float | None = None
+    provoked: dict[int, float] = field(default_factory=dict)  # by the position of the drill
     answers: dict[int, Answer] = field(default_factory=dict)
     _ray_ends: threading.Event = field(default_factory=threading.Event)
     _began: set[str] = field(default_factory=set)
@@ -102,9 +102,11 @@ class DrillFlight:
             self._provoke()
 
     def _provoke(self) -> None:
-        for action in self._first.provoke:
-            self.provoked = self.provoked or time.time()
-            self.scene.act(action)
+        for index, drill in enumerate(self.drills):
+            if drill.provoke:
+                self.provoked[index] = time.time()
+            for action in drill.provoke:
+                self.scene.act(action)
 
     def _take_off(self) -> Run:
         conf = {
@@ -114,14 +116,15 @@ class DrillFlight:
             "namespace": self.scene.namespace,
             "conn_id": self._first.conn_id,
         }
-        if not self._first.provoke:
-            self.provoked = time.time()  # the fault is in what is asked for
+        for index, drill in enumerate(self.drills):
+            if not drill.provoke:
+                self.provoked[index] = time.time()  # the fault is in what is asked for
         self.run = self.hangar.client.trigger(answers.DAG, conf)
         return self.run
 
     def _wait_for_verdicts(self, run: Run) -> None:
         deadline = time.monotonic() + max(drill.seconds for drill in self.drills)
-        pending = bool(self._first.provoke) and self._first.when == "training"
+        pending = any(drill.provoke for drill in self.drills) and self._first.when == "training"
         while time.monotonic() < deadline and not self.hangar.ended.is_set():
             ended = self.hangar.client.run_state(run) in RUN_ENDED  # read first: then the tasks are final
             tasks = self.hangar.client.tasks(run)
@@ -202,8 +205,8 @@ class DrillFlight:
             answer.alerted = any(at in (-1, index) for _, at in told)
             id_ = re.escape(answers.submission(self.hangar.client, run, index))
             sight = drill.sign and self.hangar.observer.first(
-                drill.sign.replace("{submission}", id_), self.scene.namespace, self.provoked or 0
+                drill.sign.replace("{submission}", id_), self.scene.namespace, self.provoked.get(index, 0.0)
             )
             sign = (sight.at, sight.text) if sight else None
-            rows.append(judged(drill, answer, provoked=self.provoked, sign=sign))
+            rows.append(judged(drill, answer, provoked=self.provoked.get(index), sign=sign))
         return rows

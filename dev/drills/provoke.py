@@ -20,7 +20,7 @@ from dev.airflow_process import wait_until
 from dev.cluster import RAY, Cluster
 from dev.drills import queueing
 from testbed import gpu, network, packages
-from testbed.faults import Faults
+from testbed.faults import Done, Faults
 from testbed.faults_proxy import Drop, FlakyProxy, Pass
 
 NAME = "rayflight-drill"
@@ -113,12 +113,7 @@ def scale(scene: Scene, replicas: str) -> None:
 
 def stop(scene: Scene, component: str, seconds: str = "") -> None:
     """A component of the testbed; for so many seconds, or until the drill is over."""
-    done = scene.testbed.stop(component)
-    if not seconds:
-        scene.undo.enter_context(done)
-        return
-    with done:
-        time.sleep(float(seconds))
+    _for(scene, scene.testbed.stop(component), seconds)
 
 
 def sick_gpu(scene: Scene, kind: str) -> None:
@@ -142,9 +137,9 @@ def drain(scene: Scene, kind: str) -> None:
             _evict(scene, pod["metadata"]["name"])
 
 
-def stop_kubelet(scene: Scene, kind: str) -> None:
+def stop_kubelet(scene: Scene, kind: str, seconds: str = "") -> None:
     """Of the pod's node."""
-    scene.undo.enter_context(scene.testbed.stop_kubelet(scene.pod(kind)["spec"]["nodeName"]))
+    _for(scene, scene.testbed.stop_kubelet(scene.pod(kind)["spec"]["nodeName"]), seconds)
 
 
 def lose_node(scene: Scene, kind: str) -> None:
@@ -152,9 +147,9 @@ def lose_node(scene: Scene, kind: str) -> None:
     scene.undo.enter_context(scene.testbed.lose_node(scene.pod(kind)["spec"]["nodeName"]))
 
 
-def stop_plugin(scene: Scene, kind: str) -> None:
+def stop_plugin(scene: Scene, kind: str, seconds: str = "") -> None:
     """The device plugin of the pod's node."""
-    scene.undo.enter_context(scene.testbed.stop_device_plugin(scene.pod(kind)["spec"]["nodeName"]))
+    _for(scene, scene.testbed.stop_device_plugin(scene.pod(kind)["spec"]["nodeName"]), seconds)
 
 
 def lose_answer(scene: Scene, match: str) -> None:
@@ -174,6 +169,14 @@ def redis(scene: Scene, port: str) -> None:
     server = subprocess.Popen([*command, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
     scene.keep.callback(server.wait)
     scene.keep.callback(server.terminate)
+
+
+def _for(scene: Scene, done: Done, seconds: str) -> None:
+    if not seconds:
+        scene.undo.enter_context(done)
+        return
+    with done:
+        time.sleep(float(seconds))
 
 
 def _evict(scene: Scene, pod: str) -> None:

@@ -65,8 +65,16 @@ def test_its_job_is_valid_and_its_script_is_there(drill: Drill):
 
 
 def test_drills_that_share_a_cluster_change_nothing_of_it():
-    for group in flights(DRILLS):
-        assert len(group) == 1 or all(not (it.shape or it.before or it.provoke or it.alone) for it in group)
+    for group in (group for group in flights(DRILLS) if len(group) > 1):
+        assert not any(drill.shape or drill.before for drill in group)
+        assert len({(drill.conn_id, drill.when, drill.alone) for drill in group}) == 1
+
+
+def test_faults_made_on_a_shared_cluster_end_by_themselves_and_nothing_may_fail_of_them():
+    for group in (group for group in flights(DRILLS) if len(group) > 1):
+        for drill in group:
+            assert not drill.provoke or not drill.cause
+            assert all(action[-1].isdecimal() for action in drill.provoke)
 
 
 def test_a_form_offers_only_drills_that_need_nobody_from_outside():
