@@ -68,7 +68,7 @@ def verdict(rows: Sequence[Row]) -> int:
     """Say the figures; 0 when they are as they must be."""
     figures = results.summary(rows)
     print("\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in figures.items()))
-    slow = figures["median"] is not None and figures["median"] > results.MEDIAN_GOAL
+    slow = (figures["median"] or 0) > results.MEDIAN_GOAL or (figures["worst"] or 0) > results.WORST_GOAL
     return 1 if slow or figures["right"] < figures["drills"] else 0
 
 

@@ -19,7 +19,8 @@ MEDIAN_GOAL, WORST_GOAL = 5.0, 20.0  # seconds from the first sign to the verdic
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One drill as it was flown. Times are time.time(); ``verdict`` is when Rayflight had decided, ``told`` when the
-    task had failed with it. ``wrong``: what is not as it must be, in words; empty for a drill that went well."""
+    task had failed with it. ``wrong``: what is not as it must be, in words; empty for a drill that went well. How fast it
+    was is judged over all drills: a machine that is busy with other things proves nothing wrong."""
 
     drill: str
     provoked: float | None = None
@@ -115,8 +116,6 @@ def _wrong_deeds(drill: Drill, answer: Answer, row: Row) -> Iterable[str]:
         yield "no alert"
     if drill.sign and row.sign is None:
         yield "the observer saw no sign"
-    if row.seconds is not None and row.seconds > WORST_GOAL:
-        yield f"{row.seconds:.1f} s from the first sign to the verdict"
 
 
 def shown(rows: Sequence[Row]) -> str:
@@ -155,6 +154,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "right": sum(not row.wrong for row in rows),
         "median": round(statistics.median(seconds), 2) if seconds else None,
         "worst": round(max(seconds), 2) if seconds else None,
+        "slower_than_20_s": [row.drill for row in rows if (row.seconds or 0) > WORST_GOAL],
         "median_until_the_task_failed": round(statistics.median(told), 2) if told else None,
         "user_errors_retried": [row.drill for row in rows if row.decision == "fail" and row.retried],
         "capacity_not_retried": [row.drill for row in rows if row.decision.startswith("retry") and not row.retried],

@@ -11,7 +11,7 @@ import pytest
 
 from dev.drills import __main__ as drills
 from dev.drills.flying import Hangar
-from dev.drills.results import MEDIAN_GOAL, Row, summary
+from dev.drills.results import Row
 from dev.drills.table import Drill, read
 
 QUICK = [drill for drill in read() if drill.quick]
@@ -36,11 +36,6 @@ def flown(hangar: Hangar, chosen: list[Drill], *, quick: bool) -> Mapping[str, R
 @pytest.mark.parametrize("drill", QUICK, ids=lambda drill: drill.name)
 def test_a_quick_drill_is_named_told_and_cleared_away(hangar: Hangar, drill: Drill):
     assert flown(hangar, QUICK, quick=True)[drill.name].wrong == ()
-
-
-@pytest.mark.timeout(900, func_only=True)
-def test_quick_drills_are_named_within_the_goal_in_the_median(hangar: Hangar):
-    assert summary(list(flown(hangar, QUICK, quick=True).values()))["median"] <= MEDIAN_GOAL
 
 
 @pytest.mark.full

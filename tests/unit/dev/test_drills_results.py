@@ -38,7 +38,6 @@ def test_a_good_answer_has_nothing_wrong_and_its_seconds():
         ({"decision": "fail"}, "decision fail, expected retry_elsewhere"),
         ({"retried": False}, "not retried"),
         ({"alerted": False}, "no alert"),
-        ({"decided": 121.0}, "21.0 s from the first sign"),
         ({"left": ["pod a"]}, "left behind: pod a"),
         ({"error": "", "cause": ""}, "no verdict"),
         ({"sign": None}, "the observer saw no sign"),
@@ -84,6 +83,8 @@ def test_the_summary_has_median_worst_and_who_was_retried_against_the_rules():
     assert (figures["median"], figures["worst"]) == (5.0, 6.0)
     assert figures["user_errors_retried"] == ["slow"]
     assert figures["capacity_not_retried"] == []
+    assert figures["slower_than_20_s"] == []
+    assert summary([row(decided=121.0)])["slower_than_20_s"] == ["head-lost"]
     assert summary([])["median"] is None
 
 
