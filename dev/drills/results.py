@@ -19,8 +19,10 @@ MEDIAN_GOAL, WORST_GOAL = 5.0, 20.0  # seconds from the first sign to the verdic
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One drill as it was flown. Times are time.time(); ``verdict`` is when Rayflight had decided, ``told`` when the
-    task had failed with it. ``wrong``: what is not as it must be, in words; empty for a drill that went well. How fast it
-    was is judged over all drills: a machine that is busy with other things proves nothing wrong."""
+    task had failed with it. ``wrong``: what is not as it must be, in words; empty for a drill that went well.
+
+    How fast it was is judged over all drills: a machine that is busy with other things proves nothing wrong.
+    """
 
     drill: str
     provoked: float | None = None
