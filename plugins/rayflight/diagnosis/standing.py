@@ -102,16 +102,24 @@ def collective(sample: Sample) -> str:
     return next((_word(frame) for frame in reversed(sample.frames) if _COLLECTIVE.match(_word(frame))), "")
 
 
+def joint(sample: Sample) -> str:
+    """What it waits in together with others: a collective, or an idle backward pass, where DDP exchanges gradients."""
+    return collective(sample) or ("its backward pass" if _exchanges(sample) and not sample.busy else "")
+
+
+def _exchanges(sample: Sample) -> bool:
+    """Whether gradients may be exchanged out of Python's sight: in a backward pass, or on a stream waited for."""
+    return any(_EXCHANGE.match(_word(frame)) for frame in sample.frames)
+
+
 def _waits_for_others(sample: Sample) -> int:
-    """How surely: in a collective, or in a backward pass or on a stream, where gradients are exchanged out of sight."""
-    if collective(sample):
-        return 2
-    return int(any(_EXCHANGE.match(_word(frame)) for frame in sample.frames))
+    """How surely."""
+    return 2 if collective(sample) else int(_exchanges(sample))
 
 
 def activity(sample: Sample) -> str:
     """What it does there, in words."""
-    name = collective(sample)
+    name = joint(sample)
     if name:
         return f"waiting in {name}"
     if any(_DATA_FUNCTION.match(_word(frame)) or _DATA_FILE.search(frame.file) for frame in sample.frames):

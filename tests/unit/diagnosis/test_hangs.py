@@ -45,12 +45,34 @@ def test_of_two_ranks_the_one_in_the_collective_is_the_one_that_waits():
     assert "1 other waits for it in all_reduce" in said
 
 
-def test_of_two_ranks_the_one_in_its_backward_pass_waits_for_the_other():
+def backward(*, busy: bool) -> Sample:
+    """As PyTorch 2.6 with gloo stands there while it waits for the other ranks' gradients (then it is not busy)."""
+    return stack(
+        ("_engine_run_backward", "torch/autograd/graph.py", 823),
+        ("backward", "torch/autograd/__init__.py", 347),
+        ("Tensor.backward", "torch/_tensor.py", 626),
+        ("step", "train.py", 44),
+        busy=busy,
+    )
+
+
+@pytest.mark.parametrize(
+    ("busy", "others"),
+    [(False, "1 other waits for it in its backward pass"), (True, "rank 0: computing, in step (train.py:44)")],
+)
+def test_of_two_ranks_the_one_in_its_backward_pass_waits_for_the_other(busy, others):
     """DDP exchanges gradients there: no Python frame tells of the collective."""
-    backward = stack(("_engine_run_backward", "torch/autograd/graph.py", 823), ("step", "train.py", 44), busy=True)
-    said = found(seen_of(silence(rank(0, backward), rank(1, LOADER))), **NOTED)["rank-stuck"].summary
+    said = found(seen_of(silence(rank(0, backward(busy=busy)), rank(1, LOADER))), **NOTED)["rank-stuck"].summary
     assert said.startswith("rank 1 on pod")
-    assert "rank 0: computing, in step (train.py:44)" in said
+    assert others in said
+
+
+def test_a_barrier_and_a_backward_pass_are_collectives_out_of_step():
+    hang = silence(rank(0, BARRIER), rank(1, backward(busy=False)))
+    said = found(seen_of(hang), **NOTED)["collectives-out-of-step"].summary
+    assert "rank 1 on pod" in said
+    assert "waiting in its backward pass, in step (train.py:44)" in said
+    assert "rank 0 waits in barrier, called at evaluate (train.py:61)" in said
 
 
 def test_of_two_ranks_one_of_which_computes_both_are_named():

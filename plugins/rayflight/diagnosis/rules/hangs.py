@@ -11,7 +11,7 @@ from dataclasses import replace
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
-from rayflight.diagnosis.standing import Standing, activity, collective, last, named, quoted, ranks, standing, where
+from rayflight.diagnosis.standing import Standing, activity, joint, last, named, quoted, ranks, standing, where
 from rayflight.findings import Decision, Evidence, Finding
 from rayflight.snapshot.hang import Hang, TrainingProcess
 from rayflight.states import JobStatus
@@ -36,7 +36,7 @@ def _check(case: Case) -> Iterable[Finding]:
     elif found.mute and (found.groups or found.moving):
         yield _mute(hang, found)
     elif found.moving:
-        if found.healthy and collective(last(found.healthy[0])):
+        if found.healthy and joint(last(found.healthy[0])):
             yield _slow(hang, found)
     elif found.outliers:
         yield _apart(hang, found)
@@ -47,7 +47,7 @@ def _check(case: Case) -> Iterable[Finding]:
 def _works(found: Standing) -> bool:
     """Whether all that stand at one place may just be computing: a long step looks like that."""
     samples = [last(group[0]) for group in found.groups]
-    return all(sample.busy and not collective(sample) for sample in samples)
+    return all(sample.busy and not joint(sample) for sample in samples)
 
 
 def _stopped(hang: Hang, found: Standing) -> Finding:
@@ -70,8 +70,8 @@ def _slow(hang: Hang, found: Standing) -> Finding:
 
 def _apart(hang: Hang, found: Standing) -> Finding:
     outliers = found.outliers
-    together = bool(collective(last(found.healthy[0])))
-    differ = together and all(collective(last(it)) for it in outliers)
+    together = bool(joint(last(found.healthy[0])))
+    differ = together and all(joint(last(it)) for it in outliers)
     said = f"{named(outliers[0])}: {_doing(outliers[0])}"
     for other in outliers[1:_SHOWN]:
         said += f"; {named(other)}: {_doing(other)}"
@@ -90,7 +90,7 @@ def _still(hang: Hang, found: Standing) -> Finding:
 
 def _finding(kind: str, hang: Hang, found: Standing, about: Sequence[TrainingProcess], said: str) -> Finding:
     healthy = [it for it in found.healthy if it not in about]
-    name = collective(last(healthy[0])) if healthy else ""
+    name = joint(last(healthy[0])) if healthy else ""
     it = "it" if len(about) == 1 else "them"
     others = ""
     if healthy and kind == "collectives-out-of-step":
