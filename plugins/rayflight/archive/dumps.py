@@ -28,6 +28,10 @@ _TAIL = 256 * 1024  # bytes of a log's end that a rule may want
 _HEAD = 16 * 1024  # and of its beginning: what failed first stands there
 _UNPACKED = 4 * 1024**3  # bytes; more than any bundle of one cluster holds
 _TIME = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"')
+_LARGEST = 512 * 1024**2  # bytes of one answer; the events of a large cluster are some 30 MB
+_BEGINS = re.compile(rb"^[{\[]", re.MULTILINE)
+_YAML = re.compile(rb"(?:---|apiVersion:|items:|kind:)")
+_ENDINGS = ("json", "yaml", "yml")
 _ARCHIVED = "snapshot.json"
 _CLUSTER_LABEL = "ray.io/cluster"
 
@@ -62,8 +66,11 @@ def opened(path: Path) -> Iterator[Path]:
 
 
 def _only_folder(place: Path) -> Path:
+    """Down to where something stands: a tar may hold its folder in another."""
     inside = list(place.iterdir())
-    return inside[0] if len(inside) == 1 and inside[0].is_dir() and not _is_moment(inside[0]) else place
+    if len(inside) == 1 and inside[0].is_dir() and not _is_moment(place):
+        return _only_folder(inside[0])
+    return place
 
 
 def read(folder: Path, cluster: str | None = None) -> Dump:
@@ -117,8 +124,8 @@ class Answers(Mapping[str, Any]):
             text = path.read_text(errors="replace").strip()
             return {"error": text} if text.startswith("{") else text  # in JSON it is no answer of the GCS
         answer = _plain(self.place / f"{name}.json")
-        if answer is None:
-            answer = _yaml(self.place / f"{name}.yaml")
+        for ending in _ENDINGS[1:]:
+            answer = _yaml(self.place / f"{name}.{ending}") if answer is None else answer
         if answer is None:
             raise KeyError(name)
         return {"items": [answer]} if _is_one(answer) and name in KINDS else answer
@@ -138,11 +145,24 @@ def _plain(path: Path) -> Any:
     """The file's JSON; None where there is no such file; an error where it holds something else."""
     if not path.is_file():
         return None
+    if path.stat().st_size > _LARGEST:
+        return {"error": f"{path.name} is larger than {_LARGEST // 1024**2} MiB"}
+    data = path.read_bytes().strip()
     try:
-        data = path.read_bytes().strip()
         return json.loads(data) if data else {"error": "the file is empty"}
-    except ValueError as error:
-        return {"error": f"{path.name} is no JSON ({error})"}
+    except (ValueError, RecursionError) as error:
+        return _otherwise(path, data, error)
+
+
+def _otherwise(path: Path, data: bytes, error: Exception) -> Any:
+    """What a shell makes of JSON: warnings before it (``2>&1``), a stray byte in it, YAML under its name."""
+    begins = _BEGINS.search(data[:_HEAD])
+    if _YAML.match(data):
+        return _yaml(path)
+    try:
+        return json.loads(data[begins.start() if begins else 0 :].decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return {"error": f"{path.name} is no JSON ({' '.join(str(error).split())[:200]})"}
 
 
 def _yaml(path: Path) -> Any:
@@ -150,7 +170,7 @@ def _yaml(path: Path) -> Any:
         return None
     try:
         return yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         return {"error": f"{path.name} is no YAML ({' '.join(str(error).split())[:200]})"}
 
 
@@ -162,7 +182,7 @@ def _moments(folder: Path) -> list[Path]:
 
 def _is_moment(folder: Path) -> bool:
     names = (*KINDS, "collected")
-    found = (folder / f"{name}.{end}" for name in names for end in ("json", "yaml"))
+    found = (folder / f"{name}.{end}" for name in names for end in _ENDINGS)
     return any(path.is_file() for path in found) or (folder / "ray").is_dir()
 
 
@@ -246,16 +266,49 @@ def _which(
 ) -> tuple[str, str]:
     """(namespace, name) of the cluster to judge."""
     found = _candidates(answers, documents)
-    name = wanted or (case.get("cluster") if isinstance(case, Mapping) else None)
-    if name:
+    said = case if isinstance(case, Mapping) else {}
+    name = wanted or said.get("cluster")
+    if isinstance(name, str) and name:
         spaces = [space for space, item in found if item == name]
-        return str((case.get("namespace") if not wanted else "") or (spaces or [""])[0]), str(name)
+        space = "" if wanted else said.get("namespace")
+        return space if isinstance(space, str) and space else (spaces or [""])[0], name
+    meant = _applied(found, documents) or _served(found, answers)
+    if meant is not None:
+        return meant
     if len(found) > 1:
         names = ", ".join(item for _, item in found)
         raise _refused(folder, f"it holds {len(found)} RayClusters ({names})", "name one with --cluster")
     if not found:
         raise _refused(folder, "no RayCluster and no pod of one is in it", "collect rayclusters.json or pods.json")
     return found[0]
+
+
+def _applied(found: Sequence[tuple[str, str]], documents: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """The one of them that the folder's manifest is of."""
+    names = {(item.get("metadata") or {}).get("name") for item in documents}
+    meant = [item for item in found if item[1] in names]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _served(found: Sequence[tuple[str, str]], answers: Sequence[Answers]) -> tuple[str, str] | None:
+    """The one of them whose pods have the addresses of the folder's Ray nodes: Ray's answers are of one cluster."""
+    ray, clusters = set(), set()
+    for moment in answers:
+        ray |= {item.get("node_ip") for item in _ray_nodes(moment)}
+        clusters |= {
+            _of_pod(item)[1]
+            for item in _items(moment, "pods")
+            if (item.get("status") or {}).get("podIP") in ray - {None}
+        }
+    meant = [item for item in found if item[1] in clusters]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _ray_nodes(moment: Answers) -> Sequence[Mapping[str, Any]]:
+    answer: Any = moment.get("ray/nodes")
+    for key in ("data", "result", "result"):
+        answer = answer.get(key) if isinstance(answer, Mapping) else None
+    return [item for item in answer if isinstance(item, Mapping)] if isinstance(answer, list) else []
 
 
 def _candidates(answers: Sequence[Answers], documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

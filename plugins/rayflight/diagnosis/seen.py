@@ -36,6 +36,8 @@ def _facts(case: Case) -> Iterator[str]:
             yield from _raylets(case)
     if job and job.status is JobStatus.PENDING and case.lasts(job.started_at, _PENDING):
         yield from _pending(case, job)
+    if case.now.ray and not case.can_see("ray.jobs"):
+        yield "the submissions could not be read: whether a job failed is not known"
     yield from _logs(case)
     yield from _idle(case)
 
