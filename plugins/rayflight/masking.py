@@ -17,9 +17,11 @@ from typing import Any
 MASK = "*****"
 
 _WORD = (
-    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|signing[_-]?key"
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token(?!iz)|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|signing[_-]?key"
     r"|shared[_-]?key|encryption[_-]?key|credential|client[_-]?secret|auth[_-]?key|webhook[_-]?url)s?"
 )
+# ``token: unexpected status``, ``secret: not found``: a plain word after it is an error's prose, and no secret.
+_PROSE = r"(?!(?:(?<=token: )|(?<=secret: ))(?-i:[a-z]+)(?:\s|$))"
 _WORDS = (
     *("pass", "pwd", "secret", "token", "credential", "webhook"),
     *(
@@ -34,7 +36,19 @@ _PATTERNS = tuple(
     (re.compile(pattern.encode()), tuple(word.encode() for word in words))
     for pattern, words in (
         (r"(?i)((?:bearer|basic|negotiate)\s+)([A-Za-z0-9._~+/=-]{8,})", ("bearer", "basic", "negotiate")),
-        (rf"(?i)({_WORD}[a-z0-9_-]{{0,20}}\\?[\"']?\s*[=:]\s*\\?[\"']?)([^\s\"',;&\\*{{}}\[\]]{{4,}})", _WORDS),
+        (r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?token\s+)([A-Za-z0-9._-]{8,})", ("authorization",)),
+        (
+            r"((?:^|\s)(?:-u|--user|--proxy-user)[ =]+[^\s:\"']+:)(?!\d+(?:\s|$))([^\s\"'*]{3,})",
+            ("-u", "--user", "--proxy-user"),
+        ),
+        (r"(wandb login (?:--relogin )?)([A-Za-z0-9]{20,})", ("wandb login",)),
+        (
+            (
+                rf"(?i)({_WORD}[a-z0-9_-]{{0,20}}\\?[\"']?\s*[=:]\s*\\?[\"']?){_PROSE}"
+                r"([^\s\"',;&\\*{}\[\]]{4,})"
+            ),
+            _WORDS,
+        ),
         (rf"(?i)((?<![a-z0-9_-])--?[a-z0-9-]*{_WORD}[a-z0-9-]*\s+[\"']?)([^\s\"'\-*][^\s\"'*]{{3,}})", _WORDS),
         (
             r"(?i)((?:x-amz-signature|x-amz-security-token|x-goog-signature|sig|signature)=)([A-Za-z0-9%+/=_-]{8,})",
@@ -49,6 +63,13 @@ _PATTERNS = tuple(
             ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
         ),
         (
+            (
+                r"()(hvs\.[A-Za-z0-9_-]{16,}|pypi-[A-Za-z0-9_-]{16,}|glrt-[A-Za-z0-9_-]{16,}"
+                r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})"
+            ),
+            ("hvs.", "pypi-", "glrt-", "sg."),
+        ),
+        (
             r"()(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{20,})",
             ("hf_", "sk-", "xox", "npm_"),
         ),
@@ -57,16 +78,27 @@ _PATTERNS = tuple(
             ("aiza", "ya29.", "dckr_pat_", "dapi"),
         ),
         (r"()(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,})", ("eyj",)),
-        (r"(https://hooks\.slack\.com/services/)([A-Za-z0-9/]{10,})", ("hooks.slack.com",)),
+        (
+            (
+                r"(https://(?:hooks\.slack\.com/services/|[a-z0-9.-]*webhook\.office\.com/webhookb2/"
+                r"|(?:ptb\.|canary\.)?discord(?:app)?\.com/api/webhooks/))([A-Za-z0-9/@_-]{10,})"
+            ),
+            ("hooks.slack.com", "webhook.office.com", "/api/webhooks/"),
+        ),
         (r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----)(.+?)(?=-----END|\Z)", ("-----begin ",)),
     )
 )
-_SECRET_NAME = re.compile(rf"(?i){_WORD}|(?:^|_)(?:dsn|auth)$|dockerconfig|kubeconfig|connection_?string")
+_SECRET_NAME = re.compile(
+    rf"(?i){_WORD}|(?:^|_)(?:dsn|auth|pat)$|(?:fernet|licen[cs]e)[_-]?key|dockerconfig|kubeconfig|connection_?string"
+)
 # Names that speak of where a secret is, how long it lasts or which one is meant.
 _ABOUT = re.compile(
     r"(?i)(name|path|file|ref|mode|seconds|mount|type|dir|url_?prefix|version|audience|namespace|policy)$"
 )
-_FLAG = re.compile(rf"(?i)^--?[a-z0-9-]*{_WORD}[a-z0-9-]*$")
+_KEY_VARIABLE = re.compile(r"[A-Z0-9_]*_KEY")  # a variable in capitals; ``key`` of a taint or a label is another matter
+_FLAG = re.compile(rf"(?i)^--?[a-z0-9-]*(?:{_WORD}[a-z0-9-]*|-key)$")
+_IDS = re.compile(r"\d+:\d+")  # a user and a group of a container
+_LOGIN = ("-u", "--user", "--proxy-user")  # curl's: NAME:PASSWORD follows
 _NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 _PLAIN = re.compile(r"(?i)^(true|false|none|null|yes|no|default|disabled|enabled|token|\d{1,5}|\*+)$")
 _SHORTEST = 6  # characters of a value that is looked for everywhere: shorter ones are words
@@ -107,7 +139,7 @@ def secrets(data: Any) -> frozenset[str]:
 def _secrets(data: Any) -> Iterator[str]:
     if isinstance(data, list):
         for before, item in zip([None, *data], data, strict=False):
-            if _is_flag(before) and isinstance(item, str):
+            if isinstance(item, str) and _follows(before, item):
                 yield from _worth(item)
             yield from _secrets(item)
     if not isinstance(data, Mapping):
@@ -151,7 +183,7 @@ def _masked(data: Any, masker: Masker) -> Any:
         return masker.text(data) if isinstance(inner, str) else json.dumps(_masked(inner, masker))
     if isinstance(data, list | tuple):
         return [
-            MASK if _is_flag(before) and isinstance(item, str) else _masked(item, masker)
+            MASK if isinstance(item, str) and _follows(before, item) else _masked(item, masker)
             for before, item in zip([None, *data], data, strict=False)
         ]
     if not isinstance(data, Mapping):
@@ -171,7 +203,7 @@ def _hides(data: Mapping[str, Any], key: Any, value: Any) -> bool:
     if not isinstance(value, str) or not value or _PLAIN.match(value):
         return False
     if key == "value" and isinstance(data.get("name"), str):
-        return _speaks(data["name"])
+        return _speaks(data["name"]) or bool(_KEY_VARIABLE.fullmatch(data["name"]))
     return _speaks(str(key))
 
 
@@ -179,8 +211,11 @@ def _speaks(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _ABOUT.search(name)
 
 
-def _is_flag(item: Any) -> bool:
-    return isinstance(item, str) and bool(_FLAG.match(item))
+def _follows(before: Any, item: str) -> bool:
+    """Whether the word before it announces a secret."""
+    if not isinstance(before, str):
+        return False
+    return bool(_FLAG.match(before)) or (before in _LOGIN and ":" in item and not _IDS.fullmatch(item))
 
 
 def _is_secret(data: Mapping[str, Any]) -> bool:
