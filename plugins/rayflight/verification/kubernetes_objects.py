@@ -76,6 +76,8 @@ def _differences(spec: ClusterSpec, cluster: Cluster) -> Iterator[str]:
         gpus = quantity(found.limits.get(group.gpu_resource, "0"))
         if gpus != group.gpus:
             yield f"worker group {group.name} has {gpus:g} {group.gpu_resource} per pod, {group.gpus} were asked for"
+    for field in cluster.dropped:
+        yield f"{field} was asked for and is not stored: the installed CRD does not know it"
     for name in stored.keys() - {group.name for group in spec.groups}:
         yield f"worker group {name} was not asked for"
     if spec.auth == "token" and cluster.auth_mode != "token":

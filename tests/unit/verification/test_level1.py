@@ -26,6 +26,7 @@ def test_a_healthy_cluster_passes_everything_that_applies():
         (cluster(groups=()), "worker group gpu is not stored"),
         (cluster(groups=(Group(name="gpu", desired=2),)), f"has 0 {GPU} per pod, 1 were asked for"),
         (cluster(groups=(*cluster().groups, Group(name="more", desired=1))), "more was not asked for"),
+        (cluster(dropped=("spec.authOptions",)), "spec.authOptions was asked for and is not stored"),
     ],
 )
 def test_what_is_stored_otherwise_than_asked_is_named(stored, words):
