@@ -61,9 +61,8 @@ def let_go(scene: Scene, name: str, seconds: str) -> None:
 
 def _after(scene: Scene, seconds: str, work: Callable[[], None]) -> None:
     """Then, and at the latest when the drill is over."""
+    scene.undo.callback(work)  # once more does no harm
     if seconds:
         timer = threading.Timer(float(seconds), work)
         timer.start()
         scene.undo.callback(timer.cancel)
-    else:
-        scene.undo.callback(work)

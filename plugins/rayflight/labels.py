@@ -32,6 +32,7 @@ CONDEMNED = PREFIX + "condemned"  # annotation: the id of the cause for which no
 SIMULATED = PREFIX + "simulated-gpus"  # annotation "true": the GPUs are none
 REPLACED = PREFIX + "replaced-pods"  # annotation: worker pods that a verification replaced, in their order
 AVOIDED = PREFIX + "avoided-nodes"  # annotation: Kubernetes nodes that failed a verification of this run before
+TAKEN = PREFIX + "taken"  # annotation: how often Kueue took it away and a retry went on with it
 KEEP_UNTIL = PREFIX + "keep-until"  # annotation: RFC 3339; kept for a person until then
 
 MAX_CLUSTER_NAME = 53  # KubeRay: longer names get an event only and no status (validation.go)

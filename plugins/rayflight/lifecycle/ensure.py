@@ -13,7 +13,7 @@ from datetime import datetime
 from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, ClusterGone, Diagnosed
 from rayflight.findings import Check, Decision
-from rayflight.labels import CONDEMNED, READY_SESSION, VERIFIED_SESSION
+from rayflight.labels import CONDEMNED, READY_SESSION, TAKEN, VERIFIED_SESSION
 from rayflight.lifecycle.collect import collect
 from rayflight.lifecycle.flight import Flight, Tools, current_cluster
 from rayflight.lifecycle.provision import provision
@@ -128,7 +128,8 @@ async def _back_in_line(tools: Tools, flight: Flight) -> ClusterRef | None:
     if ref is None or CONDEMNED in ref.annotations or not await _is_held(tools, flight, ref, or_was=True):
         return None
     tools.say("Cluster %s was taken by Kueue and has kept its place in the queue: it is used again", ref)
-    await tools.backend.annotate(ref, {READY_SESSION: None, VERIFIED_SESSION: None})
+    times = int(ref.annotations.get(TAKEN, "0")) + 1
+    await tools.backend.annotate(ref, {READY_SESSION: None, VERIFIED_SESSION: None, TAKEN: str(times)})
     return await require_cluster(tools, flight)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rayflight.backends.base import ClusterRef, RayJobs, Submission
 from rayflight.errors import Conflict, ForeignObject, NotVerified
-from rayflight.labels import READY_SESSION, VERIFIED_SESSION, digest
+from rayflight.labels import READY_SESSION, TAKEN, VERIFIED_SESSION, digest
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.rayjobs.packages import pack
 from rayflight.rayjobs.probe import HOOK, probe_package
@@ -35,8 +35,12 @@ class Submitted:
 
 
 def submission_id(ref: ClusterRef, task: str, number: int) -> str:
-    """Deterministic: the same cluster, task and number always give the same id."""
-    return f"rf-{digest(ref.uid, task)}-{number}"
+    """Deterministic: the same cluster, task and number always give the same id.
+
+    A cluster that Kueue took and gave back has an empty job table: what is submitted then is something else.
+    """
+    taken = ref.annotations.get(TAKEN)
+    return f"rf-{digest(ref.uid, task, taken) if taken else digest(ref.uid, task)}-{number}"
 
 
 def mine(jobs: Iterable[Job], task: str) -> list[Job]:

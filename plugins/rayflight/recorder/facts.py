@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 from rayflight.labels import CONDEMNED, KEEP_UNTIL, READY_SESSION, VERIFIED_SESSION, digest
 from rayflight.recorder.change import EVENT, GAP, KUBERNETES, RAY, RECORDER, Key
-from rayflight.snapshot.model import Condition, Container, Event, Gap, KubeNode, Pod, Ray, Snapshot, Termination
+from rayflight.snapshot.model import (
+    Cluster,
+    Condition,
+    Container,
+    Event,
+    Gap,
+    KubeNode,
+    Pod,
+    Ray,
+    Snapshot,
+    Termination,
+)
 from rayflight.snapshot.surroundings import Workload
 
 CLUSTER, POD, NODE, SERVICE, CLAIM = "RayCluster", "pod", "node", "service", "volume claim"
@@ -87,7 +98,11 @@ def _cluster(seen: Snapshot) -> _Pairs:
         return
     going = cluster.deleting_since
     state = "being deleted" if going else "suspended" if cluster.suspended else "there"
-    yield Key(KUBERNETES, CLUSTER, cluster.name), Fact(f"{state} (uid {cluster.uid})", going or cluster.created_at)
+    since = going or _suspended_or_not(cluster) or cluster.created_at
+    yield (
+        Key(KUBERNETES, CLUSTER, cluster.name),
+        Fact(f"{state} (uid {cluster.uid})", since, born=going or cluster.created_at),
+    )
     about = {
         "KubeRay's state": cluster.state,
         "reason": cluster.status_reason,
@@ -98,6 +113,12 @@ def _cluster(seen: Snapshot) -> _Pairs:
         if value:
             yield Key(KUBERNETES, CLUSTER, cluster.name, aspect), Fact(value)
     yield from _conditions(CLUSTER, cluster.name, cluster.conditions)
+
+
+def _suspended_or_not(cluster: Cluster) -> str | None:
+    """When a suspension last began or was over; KubeRay's state says so later."""
+    told = [item.since for item in cluster.conditions if item.type in ("RayClusterSuspending", "RayClusterSuspended")]
+    return max((since for since in told if since), default=None)
 
 
 def _conditions(kind: str, name: str, conditions: Collection[Condition], quiet: Collection[str] = ()) -> _Pairs:

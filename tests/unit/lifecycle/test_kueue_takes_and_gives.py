@@ -11,6 +11,7 @@ from rayflight.labels import READY_SESSION
 from rayflight.lifecycle.ensure import Ensured, ensure, usable_cluster
 from rayflight.lifecycle.following import Follower
 from rayflight.lifecycle.ready import wait_ready
+from rayflight.lifecycle.submission import submission_id
 from rayflight.snapshot.model import Condition
 from rayflight.snapshot.surroundings import Queue, QueuePlace, Workload
 from rayflight.states import JobStatus, Stage
@@ -118,6 +119,14 @@ async def test_a_retry_waits_with_the_taken_cluster_for_its_turn_and_makes_sure_
     assert ensured.ref.uid == UID
     assert ensured.ref.annotations[READY_SESSION] == world.ray.session
     assert (world.deleted, world.specs) == ([], [])
+
+
+async def test_what_is_submitted_after_that_has_a_name_of_its_own(tmp_path: Path) -> None:
+    world = World(seen=snapshot(cluster=cluster(labels=LABEL), workloads=(TAKEN,)))
+    before = world.hold(session="session_0")
+    after = (await reach(world, tmp_path)).ref
+    assert submission_id(before, "train", 1) != submission_id(after, "train", 1)
+    assert submission_id(after, "train", 1) == submission_id(after, "train", 1)
 
 
 async def test_a_job_that_still_answers_on_a_taken_cluster_is_not_adopted(tmp_path: Path) -> None:
