@@ -20,6 +20,8 @@ from rayflight.rayjobs.packages import pack
 from rayflight.specs import ClusterSpec, OnHang
 from tests.local.watching import gone, owner, ready
 
+pytestmark = pytest.mark.timeout(420)
+
 DRILLS = Path(__file__).parents[2] / "include" / "drills"
 OWNER = owner("hangs")
 TWO_PODS = {
@@ -62,7 +64,7 @@ class Flown:
             _, session = await jobs.version()
             return await Follower(
                 tools=tools, flight=self.flight, ref=self.ref, submission_id=name, session=session,
-                deadline=datetime.now(UTC) + timedelta(seconds=120),
+                deadline=datetime.now(UTC) + timedelta(seconds=300),  # a busy machine starts ranks slowly
                 on_hang=on_hang, hang_after=timedelta(seconds=after),
             ).follow()  # fmt: skip
 

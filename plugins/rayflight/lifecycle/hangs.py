@@ -116,7 +116,8 @@ class HangWatch:
         if self.first_at is None:
             known = await api.processes(job)
             if not known:  # (yet): Ray Train starts its ranks, or a script never called ray.init
-                self.tools.say("%s, and no process of this training is there to be asked", self._sign(now, since))
+                if self.not_before is None:
+                    self.tools.say("%s, and no process of this training is there to be asked", self._sign(now, since))
                 self.not_before = now + _AGAIN
                 return None
             self.first = await _sampled(api, _placed(known, seen, log.ranks))

@@ -201,11 +201,11 @@ async def test_a_dashboard_that_cannot_list_processes_is_asked_again(world: Worl
 
 async def test_while_there_is_nobody_to_ask_nothing_is_concluded(world: World, tmp_path: Path) -> None:
     there, world.ray.stacks = world.ray.stacks, {}
-    world.steps = [*nothing(35), lambda: setattr(world.ray, "stacks", there), *nothing(60)]
+    world.steps = [*nothing(65), lambda: setattr(world.ray, "stacks", there), *nothing(60)]
     with pytest.raises(JobFailed, match="rank 1"):
         await follower(world, tmp_path).follow()
     assert sum("no process of this training is there" in line for line in world.said) == 1
-    assert len(world.steps) == 96 - 68  # 30 s of silence, 30 until it is asked again, 8 between the samples
+    assert len(world.steps) == 126 - 98  # 30 s of silence, twice 30 until it is asked again, 8 between the samples
 
 
 async def test_a_deadline_in_a_hang_names_the_hang(world: World, tmp_path: Path) -> None:
