@@ -72,7 +72,8 @@ class Composed:
 
     def inspect(self, service: str) -> dict[str, Any]:
         """Everything that Docker knows of its container."""
-        container = self("ps", "--quiet", service).split()
+        label = f"label=com.docker.compose.service={service}"  # asked from Docker: compose takes a second to start
+        container = self.docker("container", "ls", "--all", "--quiet", "--filter", label).split()
         return dict(json.loads(self.docker("container", "inspect", *container))[0])
 
 

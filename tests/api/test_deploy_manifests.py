@@ -62,7 +62,8 @@ async def test_the_rights_are_enough_for_each_of_airflows_service_accounts(acces
 @pytest.mark.parametrize(
     ("verb", "resource", "namespace"),
     [
-        ("delete", "pods", "ray"),
+        ("delete", "services", "ray"),
+        ("get", "pods", "ray"),
         ("create", "pods", "ray"),
         ("list", "secrets", "ray"),
         ("create", "pods/exec", "ray"),

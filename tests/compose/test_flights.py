@@ -16,6 +16,7 @@ from dev.place import Place
 
 INSTANCE = "compose-tests"
 LINES = 300
+EPOCHS = 40  # of a second each: long enough for a restart in between
 
 
 def test_every_service_is_healthy_and_no_more_than_it_has_to_be(composed: Composed):
@@ -82,17 +83,18 @@ def test_the_demo_flies(composed: Composed, cluster: Cluster, place: Place, flow
 def test_a_restart_in_mid_run_loses_nothing(
     composed: Composed, cluster: Cluster, place: Place, flown: list[Run], service: str
 ):
-    conf = {"image": place.image, "workers": 1, "verify": False, "epochs": 25}
+    conf = {"image": place.image, "workers": 1, "verify": False, "epochs": EPOCHS}
     run = composed.client.trigger("train_ddp", conf | {"script_args": f"--seconds-per-epoch 1 --log-lines {LINES}"})
     flown.append(run)
     assert wait_until(lambda: epochs(composed, run) >= 2, 150, every=1), told(composed, run)
     before = composed.state(service)["StartedAt"]
+    assert composed.client.task(run, "flight.train").state == "deferred"
     composed("restart", service)
     composed.wait_healthy()
     assert composed.state(service)["StartedAt"] > before
     assert landed(composed, run) == "success", told(composed, run)
     assert composed.client.task(run, "flight.train").try_number == 1
-    assert epochs(composed, run) >= 25
+    assert epochs(composed, run) >= EPOCHS
     assert lines(composed, run) == list(range(1, LINES + 1))
     assert cluster.owned_by(run, INSTANCE) == []
 

@@ -79,7 +79,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def airflow(place: Place, flaky: FlakyProxy, duty: tuple[Any, Any], archive: Path) -> Iterator[Airflow]:
+def team_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Airflow's connection `kubernetes_team` finds its kubeconfig, once a test has written it (team.py)."""
+    return tmp_path_factory.mktemp("team") / "kubeconfig"
+
+
+@pytest.fixture(scope="session")
+def airflow(
+    place: Place, flaky: FlakyProxy, duty: tuple[Any, Any], team_kubeconfig: Path, archive: Path
+) -> Iterator[Airflow]:
     behind_the_proxy = Place(flaky.kubeconfig, place.image, is_testbed=True)
     settings = Settings(
         dag_folders=(ROOT / "dags", Path(__file__).parent / "dags"),
@@ -87,6 +95,7 @@ def airflow(place: Place, flaky: FlakyProxy, duty: tuple[Any, Any], archive: Pat
         connections={
             "kubernetes_default": place.connection(),
             "kubernetes_flaky": behind_the_proxy.connection(),
+            "kubernetes_team": Place(team_kubeconfig, place.image, is_testbed=True).connection("ray"),
             **_on_duty(*duty),
         },
         rayflight={"instance": INSTANCE, "archive": archive.as_uri()},

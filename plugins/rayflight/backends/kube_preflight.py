@@ -17,6 +17,7 @@ from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import (
     CLAIMS,
     EVENTS,
+    JOBS,
     NAMESPACES,
     NODES,
     PODS,
@@ -46,11 +47,11 @@ class Right:
         return f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
 
 
-def rights(access: KubeAccess, *, token: bool) -> list[Right]:
+def rights(access: KubeAccess, *, token: bool, replace: bool = False) -> list[Right]:
     """What a flight needs; docs/permissions.md has the same as a Role."""
     needed = [
         Right(RAYCLUSTERS, ("get", "list", "watch", "create", "patch", "delete")),
-        Right(PODS, ("get", "list", "watch")),
+        Right(PODS, ("list", "watch")),
         Right(EVENTS, ("list", "watch"), lost="a cluster that cannot start is not explained"),
         Right(SERVICES, ("list",), lost="the head service is not verified"),
         Right(PODS, ("get",), "log", lost="pod logs are not collected"),
@@ -58,9 +59,12 @@ def rights(access: KubeAccess, *, token: bool) -> list[Right]:
         Right(NODES, ("list", "watch"), lost="what can never fit is not told from what must wait"),
         Right(QUOTAS, ("list",), lost="a quota that stands in the way is not explained"),
         Right(CLAIMS, ("list",), lost="volumes are not verified"),
+        Right(JOBS, ("list",), lost="a job of the operator that outlives its cluster is not seen"),
     ]
+    if replace:
+        needed.append(Right(PODS, ("delete",), lost="worker pods that fail the verification cannot be replaced"))
     if access.dashboard == "proxy":
-        needed.append(Right(SERVICES, ("get", "create"), "proxy"))
+        needed.append(Right(SERVICES, ("get", "create", "update"), "proxy"))  # update: Ray takes code by PUT
     if token:
         needed.append(Right(SECRETS, ("get", "create")))
     return needed
@@ -77,7 +81,8 @@ class Preflight:
         self._access.allowed(namespace)
         await self._client.version()
         await asyncio.gather(self._namespace(namespace), self._operator())
-        warnings = await self._rights(namespace, token=spec.auth == "token")
+        replace = spec.verification.on_fail == "replace"
+        warnings = await self._rights(namespace, token=spec.auth == "token", replace=replace)
         missing, unknown = await self._references(references(_trial_manifest(spec, namespace)), namespace)
         if missing:
             raise InvalidSpec(
@@ -121,8 +126,9 @@ class Preflight:
                 next_step="install KubeRay 1.5 or later with its CRDs",
             )
 
-    async def _rights(self, namespace: str, *, token: bool) -> list[str]:
-        asked = [(right, verb) for right in rights(self._access, token=token) for verb in right.verbs]
+    async def _rights(self, namespace: str, *, token: bool, replace: bool = False) -> list[str]:
+        wanted = rights(self._access, token=token, replace=replace)
+        asked = [(right, verb) for right in wanted for verb in right.verbs]
         answers = await asyncio.gather(
             *(self._client.may(verb, right.resource, namespace, right.subresource) for right, verb in asked)
         )

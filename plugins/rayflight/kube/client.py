@@ -18,6 +18,8 @@ from rayflight.kube.resources import ACCESS_REVIEWS, PODS, SERVICES, Resource
 JsonObject = dict[str, Any]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 _PAGE = "500"  # as kubectl: an API server answers a page from etcd in one piece
+# What the API server asks the rights for, whatever stands behind the proxy.
+_PROXY_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _MASKED_PROXY_ERRORS = (401, 403, 404, 429, 502, 503, 504)  # may be the API server's own, not the service's
 
 
@@ -220,8 +222,7 @@ class KubeClient:
         ApiUnreachable (never a 404, which would read as "the service does not know that").
         """
         base = (SERVICES if target == "services" else PODS).path(namespace, f"{name}:{port}", "proxy")
-        verb = "get" if method in ("GET", "HEAD") else "delete" if method == "DELETE" else "create"
-        call = self._call(verb, Resource("", "v1", f"{target}/proxy"), namespace, f"{name}:{port}")
+        call = self._call(_PROXY_VERBS[method], Resource("", "v1", f"{target}/proxy"), namespace, f"{name}:{port}")
         request = Request(
             method=method,
             path=f"{base}/{path.lstrip('/')}",

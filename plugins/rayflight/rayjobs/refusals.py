@@ -47,7 +47,7 @@ def _kube_refusal(response: Response, what: str, which: str) -> ApiError:
         case 401:
             return TokenRefused(what, which=which, why=why, next_step="renew the credentials of the connection")
         case 403:
-            step = "grant get and create on services/proxy and pods/proxy in that namespace"
+            step = "grant get, create and update on services/proxy, and get on pods/proxy, in that namespace"
             return PermissionMissing(what, which=which, why=why, next_step=step)
         case status if status in (404, 429) or status >= 500:
             step = "see whether the head pod is Ready and the head service has endpoints"

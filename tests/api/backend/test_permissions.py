@@ -17,8 +17,8 @@ Grant = Callable[[list[dict[str, Any]]], KubeAccess]
 CLUSTER_VERBS = ["get", "list", "watch", "create", "patch", "delete"]
 NEEDED = [
     {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": CLUSTER_VERBS},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get", "create"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get", "create", "update"]},
 ]
 
 
@@ -29,8 +29,8 @@ async def test_missing_permissions_are_all_named_at_once(with_rights: Grant, nam
             await backend.preflight(a_spec(), namespace)
     said = str(caught.value)
     assert "create, patch, delete rayclusters.ray.io" in said
-    assert "get, list, watch pods" in said
-    assert "get, create services/proxy" in said
+    assert "list, watch pods" in said
+    assert "get, create, update services/proxy" in said
     assert namespace in said
 
 

@@ -131,6 +131,19 @@ async def test_a_proxy_that_is_not_permitted_names_the_subresource(client: KubeC
         await client.proxy("services", "h", "dashboard", "ns", "/api/version")
 
 
+@pytest.mark.parametrize(
+    ("method", "verb"), [("GET", "get"), ("POST", "create"), ("PUT", "update"), ("DELETE", "delete")]
+)
+async def test_a_proxy_that_is_not_permitted_names_the_verb_that_the_method_needs(
+    client: KubeClient, kube: FakeKube, method: str, verb: str
+):
+    message = f'services "h:dashboard" is forbidden: {USER} cannot {verb} resource "services/proxy" in API group ""'
+    path = "/api/v1/namespaces/ns/services/h:dashboard/proxy/api/packages/gcs/x.zip"
+    kube.script(method, path, status(403, message, "Forbidden"), 403)
+    with pytest.raises(PermissionMissing, match=f"No permission to {verb} services/proxy.*to {verb} services/proxy"):
+        await client.proxy("services", "h", "dashboard", "ns", "/api/packages/gcs/x.zip", method=method)
+
+
 async def test_pod_logs_are_streamed_as_bytes(client: KubeClient, kube: FakeKube):
     kube.script("GET", f"{PODS_PATH}/x/log", b"line 1\nline 2\n")
     blocks = [block async for block in client.logs("x", "ns", "ray-head", previous=True, tail_lines=5)]
