@@ -109,6 +109,18 @@ def test_a_demand_larger_than_every_node_can_never_be_met():
     assert ids(small) == []
 
 
+def test_a_demand_may_be_that_of_another_job_that_goes_on():
+    demand = ("{'GPU': 8.0}: 1+ pending tasks/actors",)
+    seen = flying(worker(1), worker(2), groups=(), demands=demand)
+    assert seen.ray is not None
+
+    def beside(status: JobStatus):
+        return replace(seen, ray=replace(seen.ray, jobs=(job(), job(status, id="train-2", ray_job="03000000"))))
+
+    assert "demand-exceeds-nodes" not in found(beside(JobStatus.RUNNING), submission="train-1")
+    assert "demand-exceeds-nodes" in found(beside(JobStatus.FAILED), submission="train-1")
+
+
 def test_an_entrypoint_that_asks_for_more_than_any_node_has_stays_pending():
     side = ray(head(), worker(1), jobs=(job(JobStatus.PENDING, ray_job=""),))
     side = replace(side, pending_demands=("{'CPU': 1.0, 'GPU': 8.0}: 1+ pending tasks/actors",))

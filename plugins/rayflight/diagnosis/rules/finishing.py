@@ -34,7 +34,7 @@ def _check(case: Case) -> Iterable[Finding]:
     if job is None or job.status.ended or case.now.ray is None or not case.can_see("ray.nodes", "pods"):
         return
     nodes = case.now.ray.alive()
-    group, demand = _stuck_group(case, job, nodes), _stuck_demand(case, nodes)
+    group, demand = _stuck_group(case, job, nodes), _stuck_demand(case, job, nodes)
     if not group and not demand:
         yield from _behind_others(case, job, nodes)
         return
@@ -174,9 +174,11 @@ def _fits(need: Amounts, node: RayNode) -> bool:
     return all(node.resources.get(name, 0.0) >= amount for name, amount in need.items())
 
 
-def _stuck_demand(case: Case, nodes: Sequence[RayNode]) -> Amounts | None:
-    """A single task or actor that is larger than every node."""
-    if case.now.ray is None or not case.can_see("ray.demands"):
+def _stuck_demand(case: Case, job: Job, nodes: Sequence[RayNode]) -> Amounts | None:
+    """A single task or actor that is larger than every node. Ray does not say whose it is: another's proves nothing."""
+    if case.now.ray is None or not case.can_see("ray.demands", "ray.jobs"):
+        return None
+    if any(not other.status.ended for other in case.now.ray.jobs if other.id != job.id):
         return None
     for line in case.now.ray.pending_demands:
         found = _DEMAND.search(line)
