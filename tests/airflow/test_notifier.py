@@ -13,7 +13,8 @@ import pytest
 from airflow.sdk import DAG
 
 from rayflight.airflow import RayflightNotifier, sending
-from rayflight.airflow.operators import VerifyRayCluster
+from rayflight.airflow.operators import SubmitRayJob, VerifyRayCluster
+from rayflight.airflow.telling import listeners, told
 from rayflight.errors import InvalidSpec
 from rayflight.findings import Check
 from tests import receivers
@@ -116,6 +117,21 @@ def test_a_device_that_fell_ill_in_a_training_that_succeeded_is_told_unless_it_h
     RayflightNotifier(["hook"])({"ti": ti, "exception": None, "task": None})
     told = [(body["cause"], body["where"]["gpus"]) for _, _, body in hook.posts]
     assert told == ([] if until else [("verification-gpu-healthy", [UUID])])
+
+
+async def test_whoever_is_told_of_a_failed_training_is_told_of_a_device_that_falls_ill_while_it_runs(hook: Any) -> None:
+    ti = FakeTaskInstance(task_id="flight.train", dag_id="train", run_id="r1")
+    task = SubmitRayJob(task_id="train", flight={}, on_failure_callback=RayflightNotifier(["hook"]))
+    given = json.loads(json.dumps(listeners(task, {"ti": ti})))  # type: ignore[typeddict-item]
+    tell = told({**given, "cluster": {"name": "rf-1"}})
+    ill = check(id="gpu-healthy", level=3, facts={"pod": "w-1", "node": "gpu-1"}, observed=f"Unhealthy: {UUID}")
+    assert tell is not None
+    for _ in range(2):
+        await tell([ill])
+    ((_, _, body),) = hook.posts
+    assert (body["cause"], body["where"]["gpus"]) == ("verification-gpu-healthy", [UUID])
+    assert (body["run"]["task_id"], body["where"]["cluster"]) == ("flight.train", "rf-1")
+    assert told(listeners(SubmitRayJob(task_id="quiet", flight={}), {"ti": ti})) is None  # type: ignore[typeddict-item]
 
 
 def test_a_broken_channel_fails_nothing_and_keeps_nobody_waiting(

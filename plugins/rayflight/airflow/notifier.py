@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -70,21 +70,47 @@ class RayflightNotifier(BaseNotifier):
         except Exception:  # as above
             self.log.exception("No alert could be made")
 
+    async def tell(self, alert: Alert) -> None:
+        """While a task still waits, on the triggerer: a device that fell ill under a training is told at once."""
+        from rayflight.airflow.sending import asend
+
+        try:
+            for due in await self._claimed(alert, datetime.now(UTC)):
+                if not await asend(self._meant(due), due, {}):
+                    await _untell(due)
+        except Exception:  # as above
+            self.log.exception("No alert could be made")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its own arguments as plain data."""
+        minutes = self.window.total_seconds() / 60
+        return {"channels": [asdict(channel) for channel in self.channels], "window_minutes": minutes}
+
     async def _due(self, context: Context) -> list[Alert]:
-        """What is to be said now. Where the store cannot be used everything is said: twice is better than never."""
-        from rayflight.alerts import claim, recover
+        """What is to be said now."""
+        from rayflight.alerts import recover
 
         now = datetime.now(UTC)
         news = await _news(context, now)
+        if news.problem is not None:
+            return await self._claimed(news.problem, now)
         try:
-            if news.problem is None:
-                return list(await recover(_store(), news.success, now=now)) if news.success else []
-            due = await claim(_store(), news.problem, now=now, window=self.window)
+            return list(await recover(_store(), news.success, now=now)) if news.success else []
+        except Exception as error:  # noqa: BLE001 - every store's library has exceptions of its own
+            self.log.warning("Nothing is called good again: %s cannot be used (%s)", settings.archive_base(), error)
+            return []
+
+    async def _claimed(self, problem: Alert, now: datetime) -> list[Alert]:
+        """The problem, unless it was said. Where the store cannot be used it is said: twice is better than never."""
+        from rayflight.alerts import claim
+
+        try:
+            due = await claim(_store(), problem, now=now, window=self.window)
         except Exception as error:  # noqa: BLE001 - every store's library has exceptions of its own
             self.log.warning("Alerts are not deduplicated: %s cannot be used (%s)", settings.archive_base(), error)
-            due = news.problem
-        if due is None and news.problem is not None:
-            self.log.info("Said already within %s: %s", self.window, news.problem.title)
+            return [problem]
+        if due is None:
+            self.log.info("Said already within %s: %s", self.window, problem.title)
             metrics.count(metrics.ALERTS, channel="all", result="repeated")
         return [due] if due else []
 

@@ -42,6 +42,7 @@ async def ensure(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
 
 async def follow(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str, Any]:
     """Arguments: cluster, submission_id, session, deadline (or None), on_hang, hang_after (seconds, or None)."""
+    from rayflight.airflow.telling import told
     from rayflight.backends.base import ClusterRef
     from rayflight.lifecycle.following import Follower
     from rayflight.specs import OnHang
@@ -56,6 +57,7 @@ async def follow(tools: Tools, flight: Flight, arguments: Arguments) -> dict[str
         deadline=datetime.fromisoformat(deadline) if deadline else None,
         on_hang=OnHang(arguments.get("on_hang") or OnHang.REPORT),
         hang_after=timedelta(seconds=silence) if silence else None,
+        tell=told(arguments),
     )
     return (await follower.follow()).to_dict()
 

@@ -23,7 +23,7 @@ from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.hang_records import with_its_hang
 from rayflight.lifecycle.hangs import HangWatch
 from rayflight.lifecycle.memory import Memory
-from rayflight.lifecycle.watching import Watch
+from rayflight.lifecycle.watching import Tell, Watch
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.specs import OnHang
 from rayflight.states import JobStatus
@@ -76,11 +76,12 @@ class Follower:
     glanced_at: datetime | None = None
     memory: Memory = field(default_factory=Memory)
     snapshot: Snapshot | None = None
+    tell: Tell | None = None
     watch: Watch = field(init=False)
     hang: HangWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.tools, self.flight, self.ref)
+        self.watch = Watch(self.tools, self.flight, self.ref, self.tell)
         self.hang = HangWatch(
             tools=self.tools,
             ref=self.ref,

@@ -7,7 +7,7 @@ on is the diagnosis' business. What was found stands in the archive and in the r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from rayflight.verification import fallen
 _MOST = 200  # entries that are kept: a device that flaps must not fill the archive
 
 Key = tuple[str, str]
+Tell = Callable[[Sequence[Check]], Awaitable[None]]
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Watch:
     tools: Tools
     flight: Flight
     ref: ClusterRef
+    tell: Tell | None = None
     spec: ClusterSpec = field(init=False)
     seen: list[dict[str, Any]] | None = None
 
@@ -63,6 +65,9 @@ class Watch:
                 row.expected,
                 row.next_step,
             )
+        new = [bad[key] for key in bad.keys() - standing.keys()]
+        if new and self.tell is not None:
+            await self.tell(new)
         if standing.keys() != bad.keys():
             del self.seen[:-_MOST]
             await self.tools.archive.write_json(self._name, {"cluster": self.ref.to_dict(), "found": self.seen})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rayflight.findings import Check
 from rayflight.lifecycle.following import Follower, Outcome
 from rayflight.lifecycle.watching import Watch
 from rayflight.snapshot.model import Snapshot
@@ -61,6 +62,18 @@ async def test_an_ill_device_is_said_once_while_it_is_ill_and_stands_in_the_resu
     (row,) = outcome.to_dict()["watched"]
     assert (row["id"], row["facts"]["node"], row["until"]) == ("gpu-healthy", "gpu-2", None)
     assert json.loads((tmp_path / "attempt-1/flight/watch.json").read_text())["found"] == [row]
+
+
+async def test_whoever_listens_is_told_when_it_falls_and_once(world: World, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def tell(rows: Sequence[Check]) -> None:
+        told.extend(row.id for row in rows)
+
+    watch = Watch(world.tools(tmp_path), flight(), world.clusters[0], tell)
+    for seen in (snapshot(), ILL, ILL, snapshot()):
+        await watch.look(seen)
+    assert told == ["gpu-healthy"]
 
 
 async def test_what_heals_is_said_too(world: World, tmp_path: Path) -> None:

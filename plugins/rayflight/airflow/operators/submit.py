@@ -14,6 +14,7 @@ from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator, plain
 from rayflight.airflow.operators.plan import require_files
+from rayflight.airflow.telling import listeners
 from rayflight.errors import InvalidSpec
 from rayflight.states import Stage
 
@@ -107,6 +108,7 @@ class SubmitRayJob(FlightOperator):
             "session": submitted.session,
             "deadline": self.deadline(limit) if limit else None,
             **watching(job),
+            **listeners(self, context),
         }
         self.followed = {**arguments, "ti": ti}
         return self.finish(context, self.run_step("follow", flight, arguments, method="resume", stop_on_kill=True))
