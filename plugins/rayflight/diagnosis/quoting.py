@@ -12,6 +12,7 @@ from rayflight.snapshot.model import Condition, Container, Event, Job, Pod, Snap
 _LONGEST = 600  # characters of one quotation
 _SHOWN = 4  # names in one sentence
 _LINES = 10  # lines of a log that Ray itself puts into a message
+_TAIL = "last available logs"  # Ray quotes the log's end behind these words
 _ESCAPE = "\x1b"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Ray's own bookkeeping, of its C++ and its Python parts: what it says about itself at these levels ended nothing.
@@ -19,12 +20,13 @@ _ASIDE = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [IW] \d+ \d+\]|\d{4}-\d\d-\d\d [
 
 
 def plain(seen: Snapshot) -> Snapshot:
-    """What was printed, without its colours: Ray colours names of processes and errors, in logs and in messages."""
-    logs = {name: _colourless(text) for name, text in seen.logs.items()}
+    """What was printed, without its colours; the end of a driver log that only Ray's message holds is a log, too."""
     ray = seen.ray
+    told = {f"driver/{item.id}": item.message for item in (ray.jobs if ray else ()) if _TAIL in item.message}
+    logs = {name: _colourless(text) for name, text in ({**told, **seen.logs}).items()}
     if ray and any(_ESCAPE in item.message for item in ray.jobs):
         ray = replace(ray, jobs=tuple(replace(item, message=_colourless(item.message)) for item in ray.jobs))
-    same = ray is seen.ray and all(text is seen.logs[name] for name, text in logs.items())
+    same = ray is seen.ray and all(text is seen.logs.get(name) for name, text in logs.items())
     return seen if same else replace(seen, logs=logs, ray=ray)
 
 

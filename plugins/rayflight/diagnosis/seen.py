@@ -10,6 +10,7 @@ from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case
 from rayflight.diagnosis.job_words import UNSETTLED
 from rayflight.diagnosis.nccl import timeouts
+from rayflight.diagnosis.tracebacks import last_crash
 from rayflight.snapshot.model import Job, Pod, Snapshot
 from rayflight.snapshot.readiness import map_pods, readiness
 from rayflight.states import JobStatus
@@ -54,6 +55,9 @@ def _unsettled(case: Case, job: Job) -> Iterator[str]:
         line = next((line for line in words.splitlines() if re.search(pattern, line)), None)
         if line:
             yield f"its log says: {quoting.clip(line, 300)}"
+    crash = last_crash(words)
+    if crash and crash.of_another:
+        yield f"its last error only says that another process failed or went: {quoting.clip(crash.quoted, 300)}"
     waited = timeouts(words)
     if waited:
         ranks = ", ".join(

@@ -29,6 +29,14 @@ _COLLATERAL = re.compile(
 )
 
 
+# Words of collectives about a process at the other end. (A download's reset connection is the user's own affair.)
+_PEER_LOST = re.compile(
+    r"gloo.*(?:Connection (?:closed|reset)|Timed out|Broken pipe)|Connection closed by peer \[|ncclRemoteError"
+    r"|remote process exited|communicator was aborted|Socket Timeout|recvValue failed|store->get",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
     """Which exception, and where in the user's own code (empty where no frame is the user's)."""
@@ -40,6 +48,11 @@ class Crash:
     function: str = ""
     quoted: str = ""
     ranks: str = ""
+
+    @property
+    def of_another(self) -> bool:
+        """It says that another process has gone or failed, not what was wrong with it."""
+        return self.error in _MESSENGERS or _PEER_LOST.search(self.quoted) is not None
 
     @property
     def where(self) -> str:

@@ -11,6 +11,7 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Container, Event, Pod, Termination
 
+_NEVER_RAN = ("StartError", "ContainerCannotRun")
 _KILLED = 137  # 128 + SIGKILL; OOMKilled with another code is an earlier event that the runtime remembers, not the end
 _LOOP_RESTARTS = 2  # one restart also comes from a head that restarted: a second is a loop
 _MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found', re.IGNORECASE)
@@ -74,9 +75,9 @@ def _cannot_start(case: Case) -> Iterable[Finding]:
             "PostStartHookError",
         )
         started = item.terminated or item.last
-        wrong_command = started is not None and started.reason in ("StartError", "ContainerCannotRun")
+        wrong_command = started is not None and started.reason in _NEVER_RAN
         if (item.state == "waiting" and broken and not _absent(item.message)) or wrong_command:
-            words = item.message or (started.message if started else "")
+            words = (started.message if started and wrong_command else "") or item.message
             evidence = (quoting.container(pod, item),)
             yield Finding(
                 id="container-cannot-start",
@@ -112,6 +113,8 @@ def _crash_loops(case: Case) -> Iterable[Finding]:
 def _loop(case: Case, pod: Pod, item: Container) -> _Loop | None:
     last = item.terminated or item.last
     if last is None or last.exit_code == 0 or item.ready or item.restarts < 1 or _out_of_memory(last):
+        return None
+    if last.reason in _NEVER_RAN and last.message:  # it never began: said with the runtime's words
         return None
     if pod.role == "worker" and not item.init and not _head_is_up(case):
         return None

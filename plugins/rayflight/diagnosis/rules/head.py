@@ -34,12 +34,13 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
     if leaving is None and _same_session(case):
         return
     evidence = _signs(case, leaving)
-    if not evidence:
+    if not evidence or (leaving is None and _flies_since(case, quoting.earliest(evidence))):
         return
     known = case.earlier.head if case.earlier else None
     name = leaving.name if leaving else known.name if known else _named(evidence[0])
     new = case.now.head
     then = f"pod {new.name} replaces it" if new and new.name != name else "nothing has replaced it yet"
+    then = then if case.can_see("pods") else "what replaced it was not read"
     yield Finding(
         id="head-pod-lost",
         title="The head pod was deleted or replaced",
@@ -55,6 +56,12 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _flies_since(case: Case, lost: str | None) -> bool:
+    """A job that began after it, and that Ray still knows: it runs on the head that came then."""
+    job = case.job if case.noted_session is None else None
+    return bool(lost and job and job.started_at and job.started_at > lost)
 
 
 def _named(evidence: Evidence) -> str:

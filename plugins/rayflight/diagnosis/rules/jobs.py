@@ -78,7 +78,8 @@ def _failed(case: Case, job: Job) -> Finding | None:
     waited = timeouts(words)
     if waited is not None:
         return _collective(job, waited)
-    if any(re.search(pattern, words) for pattern in UNSETTLED):
+    crash = last_crash(words)
+    if any(re.search(pattern, words) for pattern in UNSETTLED) or (crash and crash.of_another and _by_exception(job)):
         return None
     return _exception(job, words) or _exit(job)
 
@@ -124,9 +125,13 @@ def _ranks(ranks: Sequence[int]) -> str:
     return quoting.listed([str(rank) for rank in ranks])
 
 
+def _by_exception(job: Job) -> bool:
+    return job.driver_exit_code in (1, None)
+
+
 def _exception(job: Job, words: str) -> Finding | None:
     """The user's own exception: which, and in which line of whose file."""
-    crash = last_crash(words) if job.driver_exit_code in (1, None) else None
+    crash = last_crash(words) if _by_exception(job) else None
     if crash is None:
         return None
     where = f" at {crash.where}" if crash.where else ""

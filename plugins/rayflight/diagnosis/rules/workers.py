@@ -15,6 +15,7 @@ from rayflight.snapshot.model import Event, RayNode
 from rayflight.states import JobStatus
 
 # The wording of the operator's event tells a planned scale-down from the replacement of a dead pod (kuberay facts A4).
+_IDLE = re.compile(r"idle for [\d.]+ s")
 _UNHEALTHY = "Pod status:"
 _SCALED = re.compile(r"Deleted [Pp]od |scaling down|scale-down request|suspended worker group")
 _DELETED = ("DeletedWorkerPod", "DeletedPod")
@@ -29,7 +30,7 @@ def _decision(case: Case) -> Decision:
 def _lost(case: Case) -> Iterable[Finding]:
     if case.cluster is None or not case.can_see("pods"):
         return
-    signs = _signs(case)
+    signs = {name: said for name, said in _signs(case).items() if not _idle_in_ray(case, name)}
     scaled = [
         item for item in case.events(*_DELETED) if _SCALED.search(item.message) and _UNHEALTHY not in item.message
     ]
@@ -39,6 +40,15 @@ def _lost(case: Case) -> Iterable[Finding]:
     lost = sorted(set(signs) - planned)
     if lost:
         yield _deleted(case, lost, signs)
+
+
+def _idle_in_ray(case: Case, name: str) -> bool:
+    """Ray's autoscaler ended its node for idleness, and says so itself."""
+    if case.cluster is None or not case.cluster.autoscaling:
+        return False
+    known = (*case.now.pods, *(case.earlier.pods if case.earlier else ()))
+    ips = {pod.ip for pod in known if pod.name == name and pod.ip}
+    return any(it.ip in ips and _IDLE.search(it.why) for it in _dead_nodes(case))
 
 
 def _idle_ones(case: Case, planned: set[str], told: list[Event]) -> bool:
@@ -144,6 +154,9 @@ def _dead_in_ray(case: Case) -> Iterable[Finding]:
             (it for it in case.pods if it.name == dead.pod or (not dead.pod and it.ip and it.ip == dead.ip)), None
         )
         main = next((item for item in pod.containers if not item.init), None) if pod else None
+        said = pod.condition("Ready") if pod else None
+        if said and said.status != "True" and not case.can_see("nodes"):
+            continue  # its node may be the one that is ill
         if pod is None or main is None or main.state != "running" or not main.started_at or not dead.ended_at:
             continue
         if main.started_at > dead.ended_at or (pod.created_at or "") > dead.ended_at:
