@@ -166,6 +166,8 @@ def _ray(seen: Seen, **changes: Any) -> Seen:
 
 
 def _submission(seen: Seen, name: str) -> Seen:
+    kept = tuple(it for it in seen.now.rayjobs or () if it.submission != name)
+    seen = _now(seen, rayjobs=kept if seen.now.rayjobs is not None else None)
     return _ray(seen, jobs=tuple(it for it in seen.now.ray.jobs if it.id != name)) if seen.now.ray else seen
 
 

@@ -113,6 +113,11 @@ EXAMPLES: dict[str, Example] = {
         "749 times", events=(event("Unhealthy", "Readiness probe failed: ", about=head(), count=749),)
     ),
     "job-cannot-finish": show("4 GPU", ray=ray(*PODS, jobs=(job(),), placement_groups=(PG,))),
+    "gcs-store-unreachable": show(
+        "Unable to connect to Redis at redis:6379",
+        pods=(with_container(head(), "ray-head", ready=False, restarts=3, last=ended(1)), worker(1), worker(2)),
+        logs={"flight-head-aaaaa/ray-head/previous": "RuntimeError: Unable to connect to Redis at redis:6379. Check"},
+    ),
     "job-waits-for-other-jobs": show(
         "held by submission old (2)",
         taken_at=LATE,

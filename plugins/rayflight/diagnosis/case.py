@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -12,11 +13,13 @@ from rayflight.diagnosis import quoting
 from rayflight.findings import Finding
 from rayflight.snapshot.model import Cluster, Event, Job, Pod, Snapshot
 from rayflight.snapshot.times import seconds_between
+from rayflight.states import JobStatus
 
 # ray/_private/{node,services,utils}.py: each waits some 30 s for another process of the same start.
 _GAVE_UP = re.compile(
     r"The current node timed out during startup|No node info found for head node in GCS|Timed out waiting for node info"
 )
+_EXIT_CODE = re.compile(r"entrypoint command failed with exit code (?P<code>-?\d+)")
 _POD_PREFIX = 50  # KubeRay keeps the first 50 characters of <cluster>-<group> in pod names
 
 
@@ -53,11 +56,28 @@ class Case:
 
     @property
     def job(self) -> Job | None:
-        """The submission that was noted, else the newest one."""
+        """The submission that was noted, else the newest one; where Ray knows none, what its RayJob keeps of it."""
         jobs = self.now.ray.jobs if self.now.ray else ()
         if self.submission is not None:
             return next((item for item in jobs if item.id == self.submission), None)
-        return jobs[-1] if jobs else None
+        return jobs[-1] if jobs else self._kept_by_rayjob
+
+    @property
+    def _kept_by_rayjob(self) -> Job | None:
+        """KubeRay copies the end of a job into its RayJob, which outlives cluster and head."""
+        mine = (item for item in self.now.rayjobs or () if self.now.name in (item.cluster, item.name))
+        kept = next((item for item in mine if item.submission and item.status in ("FAILED", "SUCCEEDED")), None)
+        if kept is None:
+            return None
+        code = _EXIT_CODE.search(kept.message)
+        return Job(
+            id=kept.submission,
+            status=JobStatus(kept.status),
+            message=kept.message,
+            started_at=kept.started_at,
+            ended_at=kept.ended_at,
+            driver_exit_code=int(code["code"]) if code else None,
+        )
 
     @property
     def flying(self) -> bool:
@@ -71,6 +91,16 @@ class Case:
         if self.session is not None:
             return self.session
         return self.earlier.ray.session if self.earlier and self.earlier.ray else None
+
+    @property
+    def staying(self) -> Snapshot:
+        """Without workers that go, or lie Failed beside as many as are desired: they are no lack by themselves."""
+        groups = {item.name: item.desired for item in (self.cluster.groups if self.cluster else ())}
+        going = [pod for pod in self.now.pods if pod.role == "worker" and (pod.deleting_since or pod.phase == "Failed")]
+        left = [pod for pod in self.now.pods if pod not in going]
+        have = Counter(pod.group for pod in left if pod.role == "worker")
+        spare = [pod for pod in going if pod.deleting_since or have[pod.group] >= groups.get(pod.group, 1)]
+        return replace(self.now, pods=tuple(pod for pod in self.now.pods if pod not in spare)) if spare else self.now
 
     def driver_log(self, job: Job) -> str:
         """The submission's last words: Ray's message and what of its log was read."""

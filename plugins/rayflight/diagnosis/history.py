@@ -18,7 +18,7 @@ def over(case: Case, finding: Finding) -> bool:
         return False
     if case.now.ray is None or not case.can_see("ray.jobs"):
         return case.lasts(finding.since, _LONG_AGO) and _pods_well(case)
-    if readiness(case.now).waiting_for:
+    if readiness(case.staying).waiting_for:
         return False
     jobs = [item for item in case.now.ray.jobs if not item.status.ended] or ([case.job] if case.job else [])
     if jobs:

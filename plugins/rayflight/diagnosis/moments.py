@@ -19,9 +19,13 @@ def diagnose_moments(moments: Sequence[Snapshot]) -> Diagnosis:
 def _until_done(moments: Sequence[Snapshot]) -> Sequence[Snapshot]:
     """Without the end of it all: that a cluster is taken away after its work was done is no fault."""
     kept = list(moments)
-    while len(kept) > 1 and kept[-1].cluster is None and _done(kept[:-1]):
+    while len(kept) > 1 and _leaving(kept[-1]) and _done(kept[:-1]):
         kept.pop()
     return kept
+
+
+def _leaving(moment: Snapshot) -> bool:
+    return moment.cluster is None or moment.cluster.deleting_since is not None
 
 
 def _done(moments: Sequence[Snapshot]) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case
 from rayflight.diagnosis.job_words import UNSETTLED
 from rayflight.diagnosis.nccl import timeouts
 from rayflight.diagnosis.tracebacks import last_crash
-from rayflight.snapshot.model import Job, Pod, Snapshot
+from rayflight.snapshot.model import Job, Pod
 from rayflight.snapshot.readiness import map_pods, readiness
 from rayflight.states import JobStatus
 
@@ -30,8 +29,8 @@ def _facts(case: Case) -> Iterator[str]:
     if job and job.status in (JobStatus.FAILED, JobStatus.STOPPED):
         yield f"submission {job.id} is {job.status}: {quoting.clip(job.message, 200)}"
         yield from _unsettled(case, job)
-    elif not (job and job.status is JobStatus.SUCCEEDED):
-        waiting_for = readiness(_without_leavers(case)).waiting_for
+    elif not (job and job.status is JobStatus.SUCCEEDED) and not _done(case):
+        waiting_for = readiness(case.staying).waiting_for
         if waiting_for:
             yield f"the cluster waits for {waiting_for}"
             yield from _raylets(case)
@@ -43,10 +42,10 @@ def _facts(case: Case) -> Iterator[str]:
     yield from _idle(case)
 
 
-def _without_leavers(case: Case) -> Snapshot:
-    """A worker that goes is no lack by itself: who took it is a rule's business, and the desired number is counted."""
-    kept = (pod for pod in case.now.pods if pod.role != "worker" or pod.deleting_since is None)
-    return replace(case.now, pods=tuple(kept))
+def _done(case: Case) -> bool:
+    """Its RayJob is Complete: that the cluster is gone or going is as it should be."""
+    mine = (it for it in case.now.rayjobs or () if case.now.name in (it.cluster, it.name))
+    return any(it.deployment == "Complete" for it in mine)
 
 
 def _unsettled(case: Case, job: Job) -> Iterator[str]:

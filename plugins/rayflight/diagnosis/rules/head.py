@@ -13,6 +13,7 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Job, Pod, Snapshot
+from rayflight.states import JobStatus
 
 _OF_HEAD = re.compile(r"head Pod [^/\s]+/(?P<pod>[a-z0-9.-]+)")
 _LEAVING = 60.0  # seconds; without finalizers a RayCluster goes at once
@@ -138,6 +139,12 @@ def _gone(case: Case) -> Iterable[Finding]:
     uid = known.uid if known else None
     if any(it.cluster == case.now.name and it.deployment == "Complete" for it in case.now.rayjobs or ()):
         return  # its RayJob is done, and took it away
+    if (
+        case.noted_session is None
+        and _jobs(case.now)
+        and all(it.status is JobStatus.SUCCEEDED for it in _jobs(case.now))
+    ):
+        return  # its work is done, and somebody takes it away
     if found is None and case.can_see("cluster") and (known or case.flying):
         words, at = f"{name} is not there any more", case.now.taken_at
     elif found is not None and found.deleting_since:

@@ -69,7 +69,8 @@ def _evicted(case: Case) -> Iterable[Finding]:
     for pod in case.now.pods:
         disrupted = pod.condition("DisruptionTarget")
         if pod.phase == "Failed" and pod.reason == "Evicted":
-            ended = Evidence(object=f"pod {pod.name}", text=f"{pod.reason}: {pod.message}", at=pod.deleting_since)
+            at = disrupted.since if disrupted else pod.deleting_since or pod.started_at
+            ended = Evidence(object=f"pod {pod.name}", text=f"{pod.reason}: {pod.message}", at=at)
             signs[pod.name] = (pod.message, ended)
         elif disrupted and disrupted.status == "True":
             # The kubelet says which resource, or that its node shuts down; the others' words only repeat the reason.

@@ -22,6 +22,8 @@ _EXITED = re.compile(
 _KILLED = re.compile(r"^-?9\b|SIGKILL")
 _DISK = re.compile(r"(is over \d+% full, available space|OutOfDiskError|Local disk is full)")
 _SLOW_STORE = re.compile(r"(object store is using \S+ instead of /dev/shm)")
+# services.py (wait_for_redis_to_start) and redis_context.cc of Ray
+_NO_STORE = re.compile(r"Unable to connect to Redis|Could not establish connection to Redis|Failed to connect to Redis")
 _HEARTBEATS = 60.0  # seconds between the end of a raylet and Ray's word that its node is dead
 _ZOMBIE = 120.0  # seconds with a Ready head after which a worker that meant to come back has come
 
@@ -187,6 +189,24 @@ def _object_of(log: str) -> tuple[str, ...]:
     return () if not slash else (f"submission/{rest}",) if kind == "driver" else (f"pod/{kind}",)
 
 
+def _store(case: Case) -> Iterable[Finding]:
+    """GCS fault tolerance: the head does not come up while the Redis that keeps its state does not answer."""
+    head = case.now.head
+    main = _main(head) if head else None
+    if head is None or main is None or main.ready or not (main.last or main.terminated):
+        return
+    for name, text in case.logs_of(head):
+        found = _NO_STORE.search(text)
+        if found:
+            yield KINDS["gcs-store-unreachable"].finding(
+                f"The head {head.name} cannot reach the Redis that keeps its state: "
+                f"{quoting.clip(quoting.line_of(found), 300)}",
+                objects=quoting.objects([head]),
+                evidence=(quoting.log(name, quoting.line_of(found)), quoting.container(head, main)),
+            )
+            return
+
+
 def _crashed(case: Case) -> Iterable[Finding]:
     """Ray's memory monitor says itself that it killed; the kernel's kill is only proven by Kubernetes."""
     job = case.job
@@ -214,6 +234,7 @@ def _memory(job: Job, pod: Pod, item: Container) -> Finding:
 
 
 RULES = (
+    Rule(ids=("gcs-store-unreachable",), depth=Depth.NODE, check=_store),
     Rule(ids=("gcs-died", "raylet-died"), depth=Depth.CONTAINER, check=_exited, past=True),
     Rule(ids=("worker-container-restarted",), depth=Depth.CONTAINER, check=_restarted, past=True),
     Rule(ids=("gcs-unhealthy",), depth=Depth.CLUSTER, check=_gcs_silent),

@@ -116,7 +116,7 @@ def _mounts(case: Case) -> Iterable[Finding]:
 
 def _sandboxes(case: Case) -> Iterable[Finding]:
     for pod in case.pods:
-        told = case.events("FailedCreatePodSandBox", about=pod)
+        told = case.events("FailedCreatePodSandBox", "NetworkNotReady", about=pod)
         if pod.phase == "Pending" and pod.node and sum(item.count for item in told) >= _ENOUGH:
             evidence = (quoting.event(told[-1]),)
             yield Finding(

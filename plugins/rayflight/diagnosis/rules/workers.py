@@ -6,7 +6,7 @@ Ray 2.60 calls every SIGTERM a preemption; only Kubernetes knows what really hap
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
@@ -15,6 +15,7 @@ from rayflight.snapshot.model import Event, RayNode
 from rayflight.states import JobStatus
 
 # The wording of the operator's event tells a planned scale-down from the replacement of a dead pod (kuberay facts A4).
+_GROUP = re.compile(r"suspended worker group (?P<name>\S+)")
 _IDLE = re.compile(r"idle for [\d.]+ s")
 _UNHEALTHY = "Pod status:"
 _SCALED = re.compile(r"Deleted [Pp]od |scaling down|scale-down request|suspended worker group")
@@ -34,12 +35,29 @@ def _lost(case: Case) -> Iterable[Finding]:
     scaled = [
         item for item in case.events(*_DELETED) if _SCALED.search(item.message) and _UNHEALTHY not in item.message
     ]
-    planned = {name for name in signs if any(name in item.message for item in scaled)}
+    planned = {name for name in signs if any(_speaks_of(case, name, item) for item in scaled)}
+    if planned and _suspended_groups(case, planned, scaled):
+        return
     if planned and not _idle_ones(case, planned, scaled):
         yield _scaled_down(case, sorted(planned), scaled, signs)
     lost = sorted(set(signs) - planned)
     if lost:
         yield _deleted(case, lost, signs)
+
+
+def _speaks_of(case: Case, name: str, told: Event) -> bool:
+    """The operator names the pod, or, for a suspended group, the group."""
+    if name in told.message:
+        return True
+    group = _GROUP.search(told.message)
+    return group is not None and name.startswith(f"{case.now.name}-{group['name']}-worker-")
+
+
+def _suspended_groups(case: Case, planned: set[str], scaled: Sequence[Event]) -> bool:
+    """A group that is suspended has no pods by intent: a fault only for a job that is not done."""
+    told = [item for item in scaled if _GROUP.search(item.message)]
+    gone = all(any(_speaks_of(case, name, item) for item in told) for name in planned)
+    return gone and (case.job is None or case.job.status is JobStatus.SUCCEEDED)
 
 
 def _idle_in_ray(case: Case, name: str) -> bool:
