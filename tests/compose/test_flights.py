@@ -100,8 +100,10 @@ def test_a_restart_in_mid_run_loses_nothing(
 
 
 def test_what_was_flown_is_there_after_down_and_up(composed: Composed):
+    run = composed.client.trigger("train_ddp", {"shape": "no-such-shape"})
+    assert landed(composed, run) == "failed"
     before = composed.client.runs("train_ddp")
-    assert before
+    assert run.run_id in before
     composed("down")
     composed.up()
     assert composed.client.runs("train_ddp") == before
