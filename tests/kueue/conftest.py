@@ -40,7 +40,8 @@ def airflow(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         rayflight={"instance": INSTANCE, "archive": archive.as_uri()},
     )
     with Airflow(settings) as instance:
-        instance.client.wait_for_dag("queued")
+        for dag_id in ("queued", "queued_gated"):
+            instance.client.wait_for_dag(dag_id)
         yield instance
 
 

@@ -10,8 +10,6 @@ from dev.place import Place
 from dev.queues import Queues, real_kueue
 from tests.kube.flights import Flights
 
-SLOW = "docker.io/rayflight/slow:1"  # the testbed's registry never finishes it
-
 
 @pytest.fixture(scope="module")
 def kueue(place: Place) -> Iterator[None]:
@@ -21,7 +19,7 @@ def kueue(place: Place) -> Iterator[None]:
 
 def test_every_time_out_is_said_and_the_last_one_ends_the_wait(flights: Flights, queues: Queues):
     queues.make("gpus")
-    run = flights.take_off("queued", image=SLOW)
+    run = flights.take_off("queued_gated")
     assert flights.land(run, 240) == "failed"
     log = flights.log(run, "wait_ready")
     assert "after 1 time-out(s)" in log

@@ -22,9 +22,9 @@ def test_a_preempted_training_waits_for_its_turn_and_resumes(flights: Flights, q
 
     assert flights.land(high) == "success"
     assert flights.land(low, 300) == "success"
-    log = flights.log(low, "train", try_number=2)
-    assert "has kept its place in the queue" in log
-    assert "resumed from epoch" in log
+    assert flights.task(low, "train").try_number == 2
+    assert "resumed from epoch" in flights.log(low, "train", try_number=2)
+    assert "taken by Kueue and used again: 1" in flights.archived_timeline(low)
     assert flights.xcom(low, "train")["metrics"]["epoch"] == 12
     assert len(flights.xcom(low, "tear_down")["clusters"]) == 1
     flights.assert_nothing_left(low, high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from rayflight.labels import CONDEMNED, KEEP_UNTIL, READY_SESSION, VERIFIED_SESSION, digest
+from rayflight.labels import CONDEMNED, KEEP_UNTIL, READY_SESSION, TAKEN, VERIFIED_SESSION, digest
 from rayflight.recorder.change import EVENT, GAP, KUBERNETES, RAY, RECORDER, Key
 from rayflight.snapshot.model import (
     Cluster,
@@ -37,6 +37,7 @@ _NOTED = {
     READY_SESSION: "ready in session",
     VERIFIED_SESSION: "verified in session",
     CONDEMNED: "condemned for",
+    TAKEN: "taken by Kueue and used again",
     KEEP_UNTIL: "kept until",
 }
 _SILENCES = ("not asked for this time", "the head pod does not run")  # gaps of our own making, told by the pods

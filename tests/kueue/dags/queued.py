@@ -22,6 +22,7 @@ PARAMS: dict[str, Any] = {
     "script_args": Param("", type="string"),
     "verify": Param(default=False, type="boolean"),
 }
+GATE = {"name": "tests.example.com/hold"}
 SHAPE: dict[str, Any] = {
     "simulated": True,
     "ray_version": "2.60.0",
@@ -43,9 +44,14 @@ SHAPE: dict[str, Any] = {
     ],
 }
 
-with DAG("queued", params=PARAMS, schedule=None, catchup=False):
+# Pods that nobody may schedule: they are never ready, and go at once.
+GATED = {**SHAPE, "groups": [{**SHAPE["groups"][0], "extra": {"template": {"spec": {"schedulingGates": [GATE]}}}}]}
+
+
+def fly(shape: dict[str, Any]) -> None:
+    """The flight of both."""
     training_run(
-        cluster=SHAPE,
+        cluster=shape,
         resize={"replicas": "{{ params.workers }}", "gpus": "{{ params.gpus_per_worker }}"},
         namespace="{{ params.namespace }}",
         job={
@@ -57,3 +63,10 @@ with DAG("queued", params=PARAMS, schedule=None, catchup=False):
         verify="{{ params.verify }}",
         ready_timeout=timedelta(minutes=6),
     )
+
+
+with DAG("queued", params=PARAMS, schedule=None, catchup=False):
+    fly(SHAPE)
+
+with DAG("queued_gated", params=PARAMS, schedule=None, catchup=False):
+    fly(GATED)
