@@ -283,6 +283,8 @@ class Follower:
             self.silent_since = now
             self.tools.say("The cluster does not answer, the job is followed on: %s", error)
         try:
+            if await self._head_is_gone():
+                await self._lost(self.tools.backend.jobs(self.ref))
             snapshot = await self._observe()
         except ApiUnreachable:
             snapshot = None
@@ -295,6 +297,12 @@ class Follower:
             raise WaitTimedOut(
                 f"Submission {self.submission_id} could not be followed", which=f"on {self.ref}", diagnosis=diagnosis
             )
+
+    async def _head_is_gone(self) -> bool:
+        """Known from Kubernetes alone: the next head, which would say that it knows no such job, may take minutes."""
+        if self.flight.cluster_spec.gcs_fault_tolerance is not None:
+            return False
+        return self.memory.lost_its_head(await self.tools.observe(self.ref, ray=False))
 
     async def _check_deadline(self, api: RayJobs, log: DriverLog) -> None:
         """Out of time: the training is stopped, or a retry would only adopt it."""

@@ -32,6 +32,13 @@ class Memory:
         recent = (seconds_between(then.taken_at, self._newest) for then in self._leavings)
         return tuple(then for then, ago in zip(self._leavings, recent, strict=True) if (ago or 0.0) <= _SECONDS)
 
+    def lost_its_head(self, seen: Snapshot) -> bool:
+        """Whether the head pod of a minute ago is gone or going: without fault tolerance its jobs are gone with it."""
+        known = self.before.head if self.before else None
+        if known is None or any(seen.gap(source) for source in ("pods", "cluster")) or seen.cluster is None:
+            return False
+        return known.uid not in {pod.uid for pod in seen.pods if pod.deleting_since is None}
+
     def keep(self, seen: Snapshot) -> None:
         """Remember this moment, without the logs: they are large, and the last ones are the ones that count."""
         if not self.moments or _apart(self.moments[-1], seen) >= _SPACING:

@@ -71,6 +71,34 @@ async def test_a_head_that_was_evicted_is_told_so_after_it_is_gone(tmp_path: Pat
     assert raised.value.diagnosis.cause.id == "pod-evicted"
 
 
+async def test_a_head_that_is_gone_is_told_while_the_next_one_does_not_answer_yet(tmp_path: Path):
+    world = World()
+    world.hold(session=world.ray.session)
+    world.ray.put(ID, JobStatus.RUNNING)
+
+    def lose() -> None:
+        world.ray.silent = True
+        world.seen = snapshot(pods=(head(uid="another", phase="Pending", conditions=()), worker(1), worker(2)))
+
+    world.steps = [*[lambda: None] * 2, lose, *[lambda: None] * 3]
+    with pytest.raises(JobFailed, match="is lost") as raised:
+        await follower(world, tmp_path).follow()
+    assert raised.value.diagnosis.cause is not None
+    assert raised.value.diagnosis.cause.id == "head-pod-lost"
+
+
+async def test_a_head_whose_gcs_outlives_it_is_waited_for(tmp_path: Path):
+    world = World()
+    world.hold(session=world.ray.session)
+    kept = follower(world, tmp_path)
+    kept.memory.keep(snapshot())
+    world.seen = snapshot(pods=(head(uid="another"),))
+    assert await kept._head_is_gone()
+    spec = {**kept.flight.spec, "gcs_fault_tolerance": {"redis_address": "redis://redis:6379"}}
+    kept.flight = replace(kept.flight, spec=spec)
+    assert not await kept._head_is_gone()
+
+
 async def test_a_worker_that_left_a_drained_node_is_told_with_the_node_after_it_is_gone(tmp_path: Path):
     world = World()
     world.hold(session=world.ray.session)
