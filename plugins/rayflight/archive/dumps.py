@@ -23,6 +23,7 @@ import yaml
 from rayflight.errors import InvalidSpec
 from rayflight.snapshot.assemble import KINDS, assemble
 from rayflight.snapshot.model import Snapshot
+from rayflight.snapshot.times import instant
 
 _TAIL = 256 * 1024  # bytes of a log's end that a rule may want
 _HEAD = 16 * 1024  # and of its beginning: what failed first stands there
@@ -32,6 +33,7 @@ _LARGEST = 512 * 1024**2  # bytes of one answer; the events of a large cluster a
 _BEGINS = re.compile(rb"^[{\[]", re.MULTILINE)
 _YAML = re.compile(rb"(?:---|apiVersion:|items:|kind:)")
 _ENDINGS = ("json", "yaml", "yml")
+_SECONDS = re.compile(r"(?<=t)[+-]\d+(?=s)")  # t-000s, t+008s
 _ARCHIVED = "snapshot.json"
 _CLUSTER_LABEL = "ray.io/cluster"
 
@@ -177,7 +179,14 @@ def _yaml(path: Path) -> Any:
 def _moments(folder: Path) -> list[Path]:
     if _is_moment(folder):
         return [folder]
-    return sorted((path for path in folder.iterdir() if path.is_dir() and _is_moment(path)), key=_when)
+    found = [path for path in folder.iterdir() if path.is_dir() and _is_moment(path)]
+    times = {path: _when(path) for path in found}
+    numbers = {path: _SECONDS.search(path.name) for path in found}
+    if all(times.values()):
+        return sorted(found, key=lambda path: (times[path], path.name))
+    if all(numbers.values()):  # by name t-000s would come last
+        return sorted(found, key=lambda path: int(it[0]) if (it := numbers[path]) else 0)
+    return sorted(found, key=lambda path: path.name)
 
 
 def _is_moment(folder: Path) -> bool:
@@ -186,11 +195,11 @@ def _is_moment(folder: Path) -> bool:
     return any(path.is_file() for path in found) or (folder / "ray").is_dir()
 
 
-def _when(place: Path) -> tuple[str, str]:
-    """By the time of collection where every moment says one, else by name: names sort by time."""
+def _when(place: Path) -> str:
+    """The time of collection in the one form, or nothing where it says none."""
     said = _plain(place / "collected.json")
     at = said.get("at") if isinstance(said, Mapping) else None
-    return str(at or ""), place.name
+    return instant(at) or "" if isinstance(at, str) and _is_time(at) else ""
 
 
 def _taken_at(answers: Answers) -> str:

@@ -95,3 +95,10 @@ def test_without_the_list_of_submissions_nobody_calls_it_healthy(run, tmp_path):
     code, found = judged(run, place)
     assert (code, found["verdict"]) == (2, "unknown")
     assert "ray.jobs: not collected" in found["gaps"]
+
+
+def test_without_times_of_collection_moments_are_ordered_by_the_seconds_in_their_names(run, tmp_path):
+    for name, moment in (("t-000s", "healthy-t027s"), ("t+008s", "quota-of-one-gpu-t044s")):
+        write_moment(tmp_path / "x" / name, moment)
+        (tmp_path / "x" / name / "collected.json").unlink()
+    assert judged(run, tmp_path / "x", "--cluster", "c")[0] == 1

@@ -6,7 +6,7 @@ import pytest
 
 from rayflight.diagnosis import diagnose
 from rayflight.findings import Decision
-from rayflight.snapshot.model import Condition
+from rayflight.snapshot.model import Condition, PlacementGroup
 from rayflight.states import JobStatus
 from tests.examples.shape import PODS, failed
 from tests.made_up import at, cluster, ended, event, gap, head, job, ray, ray_node, snapshot, with_container, worker
@@ -89,3 +89,21 @@ def test_a_container_that_never_began_is_told_in_the_runtimes_words():
     assert list(finding) == ["container-cannot-start"]
     assert "/opt/run.sh" in finding["container-cannot-start"].summary
     assert finding["container-cannot-start"].decision is Decision.FAIL
+
+
+def test_an_error_type_that_only_says_where_it_surfaced_settles_nothing():
+    words = "Unexpected error occurred: SchedulingCancelled: Actor creation cancelled."
+    seen = snapshot(**failed(words, error_type="JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE"))
+    assert diagnose(seen).verdict == "unknown"
+
+
+def test_a_job_that_lost_its_place_to_lowered_replicas_is_explained_by_them():
+    told = event("DeletedWorkerPod", "Deleted Pod team-a/flight-gpu-worker-2", type="Normal", last_at=at(39))
+    killed = event("Killing", "Stopping container", about=worker(2), type="Normal", last_at=at(40))
+    group = PlacementGroup(id="pg", state="RESCHEDULING", ray_job="02000000", since=at(21), bundles=({"GPU": 1.0},) * 2)
+    dead = ray_node(worker(2), state="DEAD", ended_at=at(41))
+    side = ray(nodes=(*ray(head(), worker(1)).nodes, dead), jobs=(job(),), placement_groups=(group,))
+    seen = snapshot(cluster=cluster(1), pods=(head(), worker(1)), events=(killed, told), ray=side)
+    first, *rest = found(seen).values()
+    assert (first.id, first.decision) == ("workers-scaled-down", Decision.RETRY_ELSEWHERE)
+    assert [item.id for item in rest] == ["job-cannot-finish"]

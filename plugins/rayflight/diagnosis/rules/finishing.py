@@ -210,8 +210,15 @@ def _group_finding(case: Case, job: Job, group: PlacementGroup, nodes: Sequence[
         next_step="give the cluster what the job asks for, or ask for less",
         decision=Decision.FAIL if _whole_cluster(case) else Decision.RETRY_ELSEWHERE,
         objects=(f"submission/{job.id}",),
-        evidence=(Evidence(object=f"placement group {group.id[:8]}", text=group.state, at=group.since),),
-        since=group.since,
+        evidence=(
+            Evidence(
+                object=f"placement group {group.id[:8]}",
+                text=group.state,
+                at=None if group.state == "RESCHEDULING" else group.since,
+            ),
+        ),
+        # When it was made is not when it began to wait, where it once had a place.
+        since=None if group.state == "RESCHEDULING" else group.since,
     )
 
 

@@ -65,6 +65,9 @@ def _failed(case: Case, job: Job) -> Finding | None:
     """None where the words are of a kind that nobody has settled: they are facts then."""
     words = case.driver_log(job)
     kind = next((kind for kind in JOB_KINDS if _is(kind, job, words)), None)
+    unsettled = any(re.search(pattern, words) for pattern in UNSETTLED)
+    if kind is not None and not kind.pattern and unsettled:
+        return None  # the type only says where it surfaced
     if kind is not None:
         return _finding(
             job,
@@ -79,7 +82,7 @@ def _failed(case: Case, job: Job) -> Finding | None:
     if waited is not None:
         return _collective(job, waited)
     crash = last_crash(words)
-    if any(re.search(pattern, words) for pattern in UNSETTLED) or (crash and crash.of_another and _by_exception(job)):
+    if unsettled or (crash and crash.of_another and _by_exception(job)):
         return None
     return _exception(job, words) or _exit(job)
 

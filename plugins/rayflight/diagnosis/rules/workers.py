@@ -137,11 +137,18 @@ def _scaled_down(case: Case, names: list[str], told: list[Event], signs: dict[st
             f"{told[-1].last_at} {_by_whom(told[-1])}: {quoting.clip(told[-1].message, 200)}"
         ),
         next_step="see who lowered replicas (a person, the autoscaler); set minReplicas to what the training needs",
-        decision=_decision(case),
+        decision=Decision.RETRY_ELSEWHERE if _robbed(case) else _decision(case),
         objects=tuple(f"pod/{name}" for name in names),
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _robbed(case: Case) -> bool:
+    """A job lost a place that nobody gives back: without an autoscaler the number stays as low as it was set."""
+    ray, cluster, job = case.now.ray, case.cluster, case.job
+    lost = any(it.state == "RESCHEDULING" for it in (ray.placement_groups if ray else ()))
+    return lost and job is not None and not job.status.ended and cluster is not None and not cluster.autoscaling
 
 
 def _by_whom(told: Event) -> str:
