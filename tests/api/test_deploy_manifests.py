@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rayflight.backends.kubernetes import KubernetesBackend
-from rayflight.errors import RequestRejected
+from rayflight.errors import ApiUnreachable, RequestRejected
 from rayflight.kube.access import KubeAccess
 from testbed.api import ApiServer, api_server
 from tests.api.backend.conftest import a_spec, an_owner, nothing_remains, with_token
@@ -57,6 +57,14 @@ async def test_the_rights_are_enough_for_each_of_airflows_service_accounts(acces
         assert [gap.source for gap in (await backend.observe(ref)).gaps] == ["ray"]
         await backend.delete(ref)
         await nothing_remains(backend, ref)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+async def test_ray_may_be_asked_by_every_method_that_is_used(access: KubeAccess, method: str):
+    """The rights are judged before anybody looks whether there is such a service: PUT is how code is uploaded."""
+    async with KubernetesBackend(access) as backend:
+        with pytest.raises(ApiUnreachable, match='services "no-head-svc" not found'):
+            await backend._client.proxy("services", "no-head-svc", "dashboard", "ray", "/api/packages/x", method=method)
 
 
 @pytest.mark.parametrize(
