@@ -109,14 +109,14 @@ def _deleted(case: Case, names: list[str], signs: dict[str, list[Evidence]]) -> 
     which = f"Worker pod {names[0]}" if len(names) == 1 else f"{len(names)} worker pods ({quoting.listed(names)})"
     since = quoting.earliest(evidence)
     said = f'; Ray says of its node: "{quoting.clip(dead[0].why, 120)}"' if dead and dead[0].why else ""
-    back = case.missing_pods()
+    back = _instead(case)
     return Finding(
         id="worker-pod-lost",
         title="A worker pod was deleted",
         layer=Layer.KUBERNETES,
         summary=(
             f"{which} of RayCluster {case.now.name} was deleted{f' at {since}' if since else ''} and is gone"
-            f"{said}; {f'{back} pods are missing' if back else 'a replacement was made'}"
+            f"{said}; {back}"
         ),
         next_step="see who deleted it (drain, preemption, a person); training goes on from its last checkpoint",
         decision=_decision(case),
@@ -124,6 +124,14 @@ def _deleted(case: Case, names: list[str], signs: dict[str, list[Evidence]]) -> 
         evidence=(*evidence, *(_quote(item) for item in dead[:1])),
         since=since,
     )
+
+
+def _instead(case: Case) -> str:
+    missing = case.missing_pods()
+    if missing:
+        return f"{missing} pods are missing"
+    fewer = case.earlier is not None and len(case.now.workers()) < len(case.earlier.workers())
+    return "the cluster asks for no other in its place" if fewer else "a replacement was made"
 
 
 def _scaled_down(case: Case, names: list[str], told: list[Event], signs: dict[str, list[Evidence]]) -> Finding:
