@@ -30,7 +30,8 @@ with DAG("train_watched", params={**WATCHED, "workers": 1, "verify": False}, sch
         namespace="{{ params.namespace }}",
         verify=False,
         job={
-            "entrypoint": "python3 ddp.py --workers 1 --gpus-per-worker 1 --epochs 45 --seconds-per-epoch 1 --accuracy 0",
+            "entrypoint": "python3 ddp.py --workers 1 --gpus-per-worker 1 --epochs 45 --seconds-per-epoch 1"
+            " --accuracy 0",
             "working_dir": str(TRAINING),
         },
         on_failure_callback=RayflightNotifier(["duty_mail", "duty_hook"]),
