@@ -135,8 +135,9 @@ class Breaker:
 
     @contextmanager
     def dns_broken_in_one_pod(self) -> Iterator[Place]:
-        with faults_inside.break_dns(self.second, WORKER):
-            yield self._place(self.second)
+        """Ray's processes find the head by its name: none starts there any more, not even to say so."""
+        with faults_inside.break_dns(self.first, WORKER):
+            yield self._place(self.first)
 
     @contextmanager
     def different_image(self) -> Iterator[Place]:
@@ -165,16 +166,11 @@ Break = Callable[[Breaker], AbstractContextManager[Place]]
 FAULTS = [
     pytest.param(Breaker.device_unhealthy, "gpu-healthy", id="device-unhealthy"),
     pytest.param(Breaker.same_uuid_twice, "gpu-uuids-unique", id="same-UUID-in-two-pods"),
-    pytest.param(Breaker.node_without_the_label, "nodes-match", id="node-without-the-label", marks=pytest.mark.full),
-    pytest.param(
-        Breaker.storage_one_rank_cannot_write,
-        "storage-shared",
-        id="storage-one-rank-cannot-write",
-        marks=pytest.mark.full,
-    ),
+    pytest.param(Breaker.node_without_the_label, "nodes-match", id="node-without-the-label"),
+    pytest.param(Breaker.storage_one_rank_cannot_write, "storage-shared", id="storage-one-rank-cannot-write"),
     pytest.param(Breaker.plugin_gone, "gpu-allocatable", id="plugin-gone", marks=pytest.mark.full),
     pytest.param(Breaker.wrong_product, "gpu-product", id="wrong-product", marks=pytest.mark.full),
-    pytest.param(Breaker.dns_broken_in_one_pod, "head-reachable", id="DNS-broken-in-one-pod", marks=pytest.mark.full),
+    pytest.param(Breaker.dns_broken_in_one_pod, "probe-ran", id="DNS-broken-in-one-pod", marks=pytest.mark.full),
     pytest.param(Breaker.different_image, "same-image", id="different-image", marks=pytest.mark.full),
 ]
 
@@ -228,7 +224,6 @@ def _stop_the_rank(breaker: Breaker, pod: Json, until: float) -> bool:
     return False
 
 
-@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_replace_heals_a_cluster_with_one_bad_gpu_without_a_person(held: Held):
     before = held.alerts()

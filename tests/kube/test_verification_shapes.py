@@ -70,7 +70,6 @@ def test_shared_memory_larger_than_the_memory_limit(hold: Callable[..., Held]):
     assert "asked for: 4 GiB" in held.failed()[0]["observed"]
 
 
-@pytest.mark.full
 def test_a_dashboard_with_a_token_refuses_strangers(hold: Callable[..., Held]):
     held = hold("token", group=ONE, auth="token")
     held.verify("success")

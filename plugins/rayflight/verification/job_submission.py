@@ -26,6 +26,10 @@ from rayflight.verification.speed_kept import speed_kept
 from rayflight.verification.speeds import speed_rows
 from rayflight.verification.surroundings import left_row, surrounding_rows
 
+_NEVER_STARTED = (
+    "no process of the probe started there: Ray's processes find the head by its name, so look at that pod's DNS first, "
+    "then at raylet.out and the disk of the pod"
+)
 _NOTICED = 0.9  # of the fastest link: a smaller difference names nobody
 _REDUCING = ("add", "all_reduce", "collective")
 # Questions of the probe that have a row of their own here.
@@ -86,6 +90,8 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
     # More ranks than asked for: an autoscaled cluster has grown, or Ray offers GPUs that are none (gpu-count).
     right = len(probed.ranks) >= want and not mute and not errors and not twice
     blamed = facts_of((mute or broken)[0]) if mute or broken else {}
+    if any(rank.get("python") is None for rank in mute):
+        row = replace(row, next_step=_NEVER_STARTED)
     return replace(row, facts=blamed).judged(right, text, evidence=errors)
 
 

@@ -98,6 +98,15 @@ def test_a_rank_that_hangs_fails_the_probe_alone_and_is_named():
     assert "did not answer within 30 s" in row.evidence
 
 
+def test_a_pod_in_which_no_process_starts_is_looked_at_for_its_dns_first():
+    absent = rank(1, python=None, compute=None, collective=None, failed={"describe": "did not answer within 60 s"})
+    (row,) = rows("probe-ran", probed=result(rank(0), absent))
+    assert "DNS" in row.next_step
+    assert row.facts["node"] == "gpu-2"
+    late = rank(1, failed={"compute": "did not answer within 30 s"}, compute=None)
+    assert "DNS" not in rows("probe-ran", probed=result(rank(0), late))[0].next_step
+
+
 def test_storage_that_one_rank_cannot_write_fails_its_row_alone_and_names_that_rank_first():
     blind = rank(0, storage={**STORED, "read_all": False}, failed={"read_all": "FileNotFoundError: 1"})
     bare = rank(1, storage={**STORED, "wrote": False}, failed={"write": "OSError: Read-only file system"})
