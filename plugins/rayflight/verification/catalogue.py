@@ -245,8 +245,8 @@ JOB = (
         "What cannot be placed or does not answer now would hang the training later.",
         "A placement group over all bundles; every question has a deadline, and a rank that is silent is named with "
         "pod, node and GPU. A result that is not of the probe's schema fails.",
-        "Read the row's evidence, then the verification job's driver log. Where no rank started in a pod, look at its DNS "
-        "first: each process of Ray resolves the head's name before it does anything else.",
+        "Read the row's evidence, then the verification job's driver log. Where no rank started in a pod, look at its "
+        "DNS first: each process of Ray resolves the head's name before it does anything else.",
     ),
     Meaning(
         "versions-alike", 4,

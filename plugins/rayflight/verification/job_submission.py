@@ -27,8 +27,8 @@ from rayflight.verification.speeds import speed_rows
 from rayflight.verification.surroundings import left_row, surrounding_rows
 
 _NEVER_STARTED = (
-    "no process of the probe started there: Ray's processes find the head by its name, so look at that pod's DNS first, "
-    "then at raylet.out and the disk of the pod"
+    "no process of the probe started there: Ray's processes find the head by its name, so look at that pod's DNS "
+    "first, then at raylet.out and the disk of the pod"
 )
 _NOTICED = 0.9  # of the fastest link: a smaller difference names nobody
 _REDUCING = ("add", "all_reduce", "collective")
