@@ -38,6 +38,12 @@ _ARCHIVED = "snapshot.json"
 _CLUSTER_LABEL = "ray.io/cluster"
 
 
+class SeveralClusters(InvalidSpec):
+    """Nothing in the folder tells which of its RayClusters is meant."""
+
+    names: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
     """The moments of one cluster, oldest first."""
@@ -285,8 +291,15 @@ def _which(
     if meant is not None:
         return meant
     if len(found) > 1:
-        names = ", ".join(item for _, item in found)
-        raise _refused(folder, f"it holds {len(found)} RayClusters ({names})", "name one with --cluster")
+        names = tuple(item for _, item in found)
+        several = SeveralClusters(
+            "Cannot read the bundle",
+            which=str(folder),
+            why=f"it holds {len(found)} RayClusters ({', '.join(names)})",
+            next_step="name one with --cluster",
+        )
+        several.names = names
+        raise several
     if not found:
         raise _refused(folder, "no RayCluster and no pod of one is in it", "collect rayclusters.json or pods.json")
     return found[0]

@@ -19,6 +19,7 @@ from rayflight.masking import masked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rayflight.archive.dumps import SeveralClusters
     from rayflight.kube.access import KubeAccess
     from rayflight.snapshot.model import Snapshot
 
@@ -87,14 +88,31 @@ def snapshot(
 def _moments(target: str, cluster: str | None, kubeconfig: str | None, context: str | None) -> Sequence[Snapshot]:
     path = Path(target)
     if path.exists():
-        from rayflight.archive.dumps import opened, read
+        from rayflight.archive.dumps import SeveralClusters, opened, read
 
         with opened(path) as folder:
-            return read(folder, cluster).moments
+            try:
+                return read(folder, cluster).moments
+            except SeveralClusters as several:
+                return _the_ill_one(folder, several)
     from rayflight.cli.live import observed
 
     access, name = _live(target, kubeconfig, context)
     return (asyncio.run(observed(access, name)),)
+
+
+def _the_ill_one(folder: Path, several: SeveralClusters) -> Sequence[Snapshot]:
+    """Of several clusters the only one in which a fault is found; who wants another names it."""
+    from rayflight.archive.dumps import read
+
+    judged = [(name, read(folder, name).moments) for name in several.names]
+    ill = [(name, moments) for name, moments in judged if diagnose_moments(moments).verdict == "cause"]
+    if len(ill) != 1:
+        raise several
+    name, moments = ill[0]
+    others = ", ".join(item for item in several.names if item != name)
+    typer.echo(f"rayflight: judged is RayCluster {name}, the only one with a fault (--cluster for {others})", err=True)
+    return moments
 
 
 def _live(target: str, kubeconfig: str | None, context: str | None) -> tuple[KubeAccess, str]:

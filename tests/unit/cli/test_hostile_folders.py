@@ -102,3 +102,24 @@ def test_without_times_of_collection_moments_are_ordered_by_the_seconds_in_their
         write_moment(tmp_path / "x" / name, moment)
         (tmp_path / "x" / name / "collected.json").unlink()
     assert judged(run, tmp_path / "x", "--cluster", "c")[0] == 1
+
+
+def test_of_several_clusters_the_only_ill_one_is_judged_and_named(run, tmp_path):
+    place = write_moment(tmp_path / "x", "quota-of-one-gpu-t044s")
+    file = _file(place, "rayclusters")
+    both = json.loads(file.read_text())
+    mine = both["items"][0]
+    both["items"].append(
+        {**mine, "metadata": {**mine["metadata"], "name": "other", "uid": "u2"}, "spec": {"suspend": True}}
+    )
+    file.write_text(json.dumps(both))
+    for path in place.glob("ray/*"):
+        path.unlink()
+    ran = run("diagnose", "--json", place)
+    assert ran.code == 3
+    both["items"][1]["spec"] = {}
+    both["items"][1]["status"] = {"observedGeneration": 1, "conditions": []}
+    file.write_text(json.dumps(both))
+    ran = run("diagnose", "--json", place)
+    assert (ran.code, json.loads(ran.out)["cause"]["id"]) == (1, "quota-below-request")
+    assert "judged is RayCluster c" in ran.err
