@@ -83,6 +83,8 @@ class Kueue:
 
     def add(self, parts: Parts, pods_ready: PodsReady | None, say: Say) -> None:
         """Make sure that it runs with this configuration and that its webhooks are in place."""
+        if not wait_until(self._earlier_is_gone, 60):
+            raise TestbedError(f"namespace {NAMESPACE} of an earlier Kueue does not go: see its status.conditions")
         for item in self._json(parts.manifests / "crds"):
             self._put(_CRDS, self._convertible(item))
         for item in self._json(parts.manifests / "roles"):
@@ -90,7 +92,17 @@ class Kueue:
             self._put(f"{RBAC}/clusterroles", item)
         for path, item in objects():
             self.client.create(path, item)
-        changed = self._furnish(parts.program, pods_ready)
+        self._run(parts.program, pods_ready)
+        for item in self._json(parts.manifests / "webhooks"):
+            self._put(f"{_HOOKS_PATH}/{item['kind'].lower()}s", self._hooked(item))
+        for name in API_SERVICES:
+            self.client.create(_APIS, api_service(name))
+        waits = f", takes clusters out that are not ready in {pods_ready.seconds} s" if pods_ready else ""
+        say(f"Kueue v{build.KUEUE_VERSION} runs{waits}")
+
+    def _run(self, program: Path, pods_ready: PodsReady | None) -> None:
+        """Its process with this configuration; returns when it takes admission requests."""
+        changed = self._furnish(program, pods_ready)
         if not wait_until(self._serves_crds, 30):
             raise TestbedError("the API server does not serve kueue.x-k8s.io 30 s after its CRDs were created")
         if changed:
@@ -100,12 +112,6 @@ class Kueue:
             raise TestbedError(f"Kueue is not ready after 60 s:\n{self.processes.log_tail(NAME)}")
         if self.processes.pid(NAME) is None:
             raise TestbedError(f"Kueue died at its start:\n{self.processes.log_tail(NAME)}")
-        for item in self._json(parts.manifests / "webhooks"):
-            self._put(f"{_HOOKS_PATH}/{item['kind'].lower()}s", self._hooked(item))
-        for name in API_SERVICES:
-            self.client.create(_APIS, api_service(name))
-        waits = f", takes clusters out that are not ready in {pods_ready.seconds} s" if pods_ready else ""
-        say(f"Kueue v{build.KUEUE_VERSION} runs{waits}")
 
     def pods_ready(self) -> PodsReady | None:
         """As it was last configured."""
@@ -196,6 +202,10 @@ class Kueue:
     def _crds(self) -> list[str]:
         names = (item["metadata"]["name"] for item in self.client.get(_CRDS)["items"])
         return [name for name in names if name.endswith(".kueue.x-k8s.io")]
+
+    def _earlier_is_gone(self) -> bool:
+        status, answer = self.client.request("GET", f"/api/v1/namespaces/{NAMESPACE}")
+        return status == 404 or "deletionTimestamp" not in answer["metadata"]
 
     def _serves_crds(self) -> bool:
         status, answer = self.client.request("GET", "/apis/kueue.x-k8s.io/v1beta2")
