@@ -1,5 +1,5 @@
-"""Faults inside one pod, made from the host and undone with it: a mount read-only, names unresolved, the CPU slow; and
-an image that differs from what was asked for.
+"""Faults inside one pod, made from the host and undone with it: a mount read-only, names unresolved; and an image that
+differs from what was asked for.
 
 Standard library only. Touches only containers of the testbed's own pods, found by their cgroup.
 """
@@ -23,8 +23,6 @@ from testbed.faults_pods import PodProcess, processes
 from testbed.imagestore import NAMESPACE
 from testbed.paths import Layout
 
-_CGROUP = Path("/sys/fs/cgroup/cpu")
-_PERIOD = 100_000  # microseconds, the kernel's own default
 _REMOUNT, _BIND, _READ_ONLY, _NEWNS = 32, 4096, 1, 0x20000
 _NOBODY_THERE = "nameserver 10.99.0.250\noptions timeout:30 attempts:1\n"  # of the testbed's own network, unused
 
@@ -43,19 +41,6 @@ def break_dns(pod: Json, container: str) -> Done:
     before = file.read_text()
     file.write_text(_NOBODY_THERE)
     return Done(f"{_named(pod)} resolves no name", None, lambda: file.write_text(before))
-
-
-def slow_down(pod: Json, container: str, share: float) -> Done:
-    """The container gets that share of one CPU."""
-    process = _first(pod, container)
-    lines = [line.split(":", 2) for line in Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()]
-    path = next((path for _, controllers, path in lines if "cpu" in controllers.split(",")), None)
-    if path is None:
-        raise TestbedError(f"the cgroup of {_named(pod)} has no CPU controller")
-    quota = _CGROUP / path.lstrip("/") / "cpu.cfs_quota_us"
-    before = quota.read_text()
-    quota.write_text(str(int(_PERIOD * share)))
-    return Done(f"{_named(pod)} has {share:g} of a CPU", None, lambda: quota.write_text(before))
 
 
 def add_twin_image(layout: Layout, node: str, image: str, twin: str) -> Done:

@@ -1,4 +1,4 @@
-"""Faults that a cluster is born with: Ray's claims, memory, an open dashboard, one slow rank. A cluster each."""
+"""Faults that a cluster is born with: Ray's claims, memory, an open dashboard. A cluster each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from testbed import faults_inside
 from tests.kube.flights import Flights
 from tests.kube.held import Held, raw, shape
 
-WORKER = "ray-worker"
 OPEN = "open-dashboard"
 ONE = {"replicas": 1, "spread": "none"}
 
@@ -93,18 +91,3 @@ def test_a_dashboard_that_is_open_although_a_token_was_asked_for(hold: Callable[
     with told_once(held, "token-required", "head"):
         held.verify("failed")
     assert "HTTP 200" in held.failed()[0]["observed"]
-
-
-@pytest.mark.full
-@pytest.mark.timeout(600)
-def test_one_slow_rank(hold: Callable[..., Held]):
-    """Where other work makes all ranks slow by turns, nobody is an outlier: then it is looked at again."""
-    group = {"replicas": 4, "gpus": 0, "node_selector": {}, "spread": "none", "cpu_request": "100m"}
-    held = hold("slow", simulated=False, group=group, verification={"straggler": "fail"})
-    slow = held.pods()[0]
-    with told_once(held, "stragglers"), faults_inside.slow_down(slow, WORKER, 0.25):
-        for _ in range(4):
-            run = held.start()
-            if held.flights.client.wait_for_run(run, 200) == "failed":
-                break
-    assert f"pod {slow['metadata']['name']} on node {slow['spec']['nodeName']}" in held.failed()[0]["observed"]
