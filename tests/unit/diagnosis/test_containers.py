@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from rayflight.findings import Decision
-from tests.made_up import at, ended, event, head, snapshot, with_container, worker
+from tests.made_up import at, container, ended, event, head, snapshot, with_container, worker
 from tests.moments import moment
 from tests.unit.diagnosis.asking import found, ids
 
 
-def broken(container="ray-worker", *, phase="Running", **state):
-    pod = with_container(worker(2, phase=phase), container, ready=False, **state)
+def broken(name="ray-worker", *, phase="Running", **state):
+    pod = with_container(worker(2, phase=phase), name, ready=False, **state)
     return snapshot(pods=(head(), worker(1), pod))
 
 
@@ -149,3 +149,11 @@ def test_a_pod_on_its_way_out_has_no_faults_of_its_own():
     seen = broken(state="terminated", terminated=ended(137, "OOMKilled"), last=ended(137, "OOMKilled"))
     leaving = replace(seen.pods[2], deleting_since=at(50))
     assert "container-out-of-memory" not in ids(replace(seen, pods=(*seen.pods[:2], leaving)))
+
+
+def test_a_training_may_run_on_without_its_autoscaler():
+    ill = container("autoscaler", ready=False, state="waiting", reason="CrashLoopBackOff", restarts=5, last=ended(1))
+    pod = replace(head(), containers=(*head().containers, ill))
+    finding = found(snapshot(pods=(pod, worker(1), worker(2))))["crash-loop"]
+    assert finding.decision is Decision.WAIT
+    assert "a training may still run" in finding.summary

@@ -11,6 +11,7 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Container, Event, Pod, Termination
 
+_AUTOSCALER = "autoscaler"  # KubeRay's sidecar beside the head: Ray itself runs on without it
 _NEVER_RAN = ("StartError", "ContainerCannotRun")
 _KILLED = 137  # 128 + SIGKILL; OOMKilled with another code is an earlier event that the runtime remembers, not the end
 _LOOP_RESTARTS = 2  # one restart also comes from a head that restarted: a second is a loop
@@ -141,6 +142,7 @@ def _looping(case: Case, loops: list[_Loop]) -> Finding:
     log = _last_log(case, first.pod, first.item) or quoting.last_lines(first.last.message)
     said = f"; its last lines: {log}" if log else "; its log was not read, the reason stands there"
     evidence = (quoting.container(first.pod, first.item), *(quoting.event(item) for item in first.told[-1:]))
+    beside = "; scaling is off, a training may still run" if first.item.name == _AUTOSCALER else ""
     kind = "init container" if first.item.init else "container"
     return Finding(
         id="crash-loop",
@@ -148,10 +150,10 @@ def _looping(case: Case, loops: list[_Loop]) -> Finding:
         layer=Layer.USER,
         summary=(
             f"CrashLoopBackOff: {kind} {first.item.name} of {quoting.pods_named(pods)} exited with exit code "
-            f"{first.last.exit_code} ({first.last.reason or 'no reason'}), {first.item.restarts} restarts{said}"
+            f"{first.last.exit_code} ({first.last.reason or 'no reason'}), {first.item.restarts} restarts{beside}{said}"
         ),
         next_step="read the container's previous log; correct its start parameters, image or environment",
-        decision=Decision.FAIL,
+        decision=Decision.WAIT if beside else Decision.FAIL,
         objects=quoting.objects(pods),
         evidence=evidence,
         since=first.told[0].first_at if first.told else first.last.finished_at,
