@@ -71,6 +71,30 @@ def test_a_passed_verification_counts_its_rows_and_updates_the_asset_of_its_shap
     assert events[verified_pool("gpu-2x1").uri]["nodes"] == ["gpu-1"]
 
 
+def test_a_verification_that_failed_and_goes_on_says_so_and_announces_no_pool(exporter: Exporter) -> None:
+    events = Events()
+    context = a_context()
+    context["outlet_events"] = events
+    rows = [{**RESULT["checks"][0], "verdict": "failed"}]  # type: ignore[index]
+    found = operator().finish(context, {**RESULT, "checks": rows})
+    assert found["verdict"] == "failed, and goes on"
+    assert ("rayflight.verification.runs", 1, {"result": "failed"}) in exporter.sent
+    assert events == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "planned", "expected"), [(None, "warn", "warn"), ("replace", "warn", "replace"), ("", "", "fail")]
+)
+def test_a_task_may_be_told_otherwise_than_the_flight(task: str | None, planned: str, expected: str) -> None:
+    data = flight(on_fail=planned).to_dict()
+    assert VerifyRayCluster(task_id="verify", flight=data, on_fail=task).the_flight().when_unverified == expected
+
+
+def test_a_word_that_means_nothing_is_refused() -> None:
+    with pytest.raises(errors.InvalidSpec, match="'ignore' is none of fail, warn, replace"):
+        VerifyRayCluster(task_id="verify", flight=flight().to_dict(), on_fail="ignore").the_flight()
+
+
 def test_a_failed_verification_counts_rows_and_cause_and_updates_no_asset(exporter: Exporter) -> None:
     with pytest.raises(errors.VerificationFailed):
         operator().resume(a_context(), outcomes.failure(failed(check())))
