@@ -21,7 +21,16 @@ SHAPE: dict[str, Any] = {
     "image": "{{ params.image }}",
     "head": {"cpu": 1, "cpu_request": "100m", "memory": "2Gi", "memory_request": "1200Mi"},
     "groups": [
-        {"name": "cpu", "replicas": 15, "cpu": 1, "cpu_request": "50m", "memory": "1Gi", "memory_request": "600Mi"}
+        {
+            "name": "cpu",
+            "replicas": 15,
+            "cpu": 1,
+            "cpu_request": "50m",
+            "memory": "1Gi",
+            "memory_request": "600Mi",
+            # KubeRay's init container asks for 200m of its own: one node of a small machine has room for ten such pods.
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        }
     ],
 }
 
