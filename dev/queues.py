@@ -77,10 +77,6 @@ class Queues:
         """End the hold of a ClusterQueue."""
         self.cluster.request("PATCH", f"{KUEUE}/clusterqueues/{self.of(name)}", {"spec": {"stopPolicy": "None"}})
 
-    def workloads(self) -> list[Json]:
-        """Every Workload of the namespace."""
-        return self.cluster.items(f"{KUEUE}/namespaces/{self.namespace}/workloads")
-
     def clear(self) -> None:
         """Delete all that was made; once, for Kueue lets a queue go when nothing is in it any more."""
         for name in self.made:
