@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from testbed.kueue import Kueue
 from testbed.kueue_objects import PodsReady, configuration, objects, parse_many
+from testbed.paths import Layout
 from testbed.process import Processes
 
 
@@ -39,3 +41,37 @@ def test_a_component_that_is_forgotten_is_not_missed(tmp_path):
     processes.forget("kueue")
     processes.forget("kueue")
     assert processes.names() == []
+
+
+class Bundle:
+    """What of the authority is asked for here."""
+
+    bundle = "Q0E="
+
+
+@pytest.fixture
+def kueue(tmp_path):
+    return Kueue(Layout.api_only(tmp_path), None, Bundle(), None, tmp_path, None)
+
+
+def hook(name, path):
+    service = {"service": {"name": "webhook-service", "namespace": "system", "path": path}}
+    return {"name": name, "clientConfig": service, "failurePolicy": "Fail"}
+
+
+def test_only_webhooks_of_ray_jobs_and_queues_stand_in_front_of_anything(kueue):
+    given = {
+        "metadata": {"name": "mutating-webhook-configuration"},
+        "webhooks": [hook("mpod.kb.io", "/mutate--v1-pod"), hook("mraycluster.kb.io", "/mutate-ray")],
+    }
+    made = kueue._hooked(given)
+    assert made["metadata"]["name"].startswith("kueue-")
+    assert [item["clientConfig"] for item in made["webhooks"]] == [
+        {"url": "https://10.99.0.1:9443/mutate-ray", "caBundle": "Q0E="}
+    ]
+
+
+@pytest.mark.parametrize(("plural", "converted"), [("workloads", True), ("resourceflavors", False)])
+def test_kinds_with_several_versions_are_converted_by_kueue(kueue, plural, converted):
+    crd = kueue._convertible({"spec": {"names": {"plural": plural}}})
+    assert ("conversion" in crd["spec"]) is converted
