@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from testbed.controlplane import Address, admin_client
 from testbed.kueue import Kueue
 from testbed.kueue_objects import PodsReady, configuration, objects, parse_many
 from testbed.paths import Layout
+from testbed.pki import Authority
 from testbed.process import Processes
 
 
@@ -43,15 +45,11 @@ def test_a_component_that_is_forgotten_is_not_missed(tmp_path):
     assert processes.names() == []
 
 
-class Bundle:
-    """What of the authority is asked for here."""
-
-    bundle = "Q0E="
-
-
 @pytest.fixture
 def kueue(tmp_path):
-    return Kueue(Layout.api_only(tmp_path), None, Bundle(), None, tmp_path, None)
+    layout, authority, address = Layout.api_only(tmp_path), Authority(tmp_path / "pki"), Address("10.99.0.1", 6443)
+    processes = Processes(layout.state, layout.run, layout.logs)
+    return Kueue(layout, processes, authority, address, tmp_path, admin_client(authority, address.url))
 
 
 def hook(name, path):
@@ -66,9 +64,11 @@ def test_only_webhooks_of_ray_jobs_and_queues_stand_in_front_of_anything(kueue):
     }
     made = kueue._hooked(given)
     assert made["metadata"]["name"].startswith("kueue-")
-    assert [item["clientConfig"] for item in made["webhooks"]] == [
-        {"url": "https://10.99.0.1:9443/mutate-ray", "caBundle": "Q0E="}
-    ]
+    (kept,) = made["webhooks"]
+    assert kept["clientConfig"] == {
+        "url": "https://10.99.0.1:9443/mutate-ray",
+        "caBundle": kueue.authority.bundle,
+    }
 
 
 @pytest.mark.parametrize(("plural", "converted"), [("workloads", True), ("resourceflavors", False)])
