@@ -21,6 +21,7 @@ from rayflight.labels import Owner
 from rayflight.specs import ClusterSpec
 
 INSTANCE = "janitor"
+NAMESPACE = "swept"  # the scheduled run, which begins when the DAG is unpaused, sweeps the default one
 HEAD_ALONE = {"image": "none", "head": {"memory": "1Gi"}, "groups": [{"name": "cpu", "replicas": 0}]}
 
 
@@ -33,17 +34,17 @@ def test_one_sweep_ends_the_cluster_of_a_run_that_is_not_there(tmp_path: Path) -
     try:
         for ref in (mine, theirs):
             assert wait_until(lambda ref=ref: bool(processes.members(ref.uid)), 20)  # type: ignore[misc]
-            Records(clusters).change("default", ref.name, ref.uid, three_minutes_old)
+            Records(clusters).change(NAMESPACE, ref.name, ref.uid, three_minutes_old)
         settings = Settings(
             connections={"kubernetes_default": quickstart.connection(tmp_path)},
             rayflight={"instance": INSTANCE, "archive": (tmp_path / "archive").as_uri()},
         )
         with Airflow(settings) as airflow:
             airflow.client.wait_for_dag("rayflight_janitor")
-            run = airflow.client.trigger("rayflight_janitor", {"namespaces": ["default"]})
+            run = airflow.client.trigger("rayflight_janitor", {"namespaces": [NAMESPACE]})
             assert airflow.client.wait_for_run(run, 90) == "success"
             rows = airflow.client.xcom(run, "sweep")
-        assert [(row["cluster"], row["action"]) for row in rows] == [(f"default/{mine.name}", "deleted")]
+        assert [(row["cluster"], row["action"]) for row in rows] == [(f"{NAMESPACE}/{mine.name}", "deleted")]
         assert "Airflow has no run never-was of train_ddp any more" in rows[0]["why"]
         assert wait_until(lambda: not processes.members(mine.uid), 30)
         assert processes.members(theirs.uid)
@@ -54,7 +55,7 @@ def test_one_sweep_ends_the_cluster_of_a_run_that_is_not_there(tmp_path: Path) -
 async def made(access: LocalAccess, instance: str) -> ClusterRef:
     owner = Owner(airflow=instance, dag_id="train_ddp", run_id="never-was", group="flight")
     async with LocalBackend(access) as backend:
-        return await backend.create(ClusterSpec.parse(HEAD_ALONE, which="a head alone"), owner, "default")
+        return await backend.create(ClusterSpec.parse(HEAD_ALONE, which="a head alone"), owner, NAMESPACE)
 
 
 async def removed(access: LocalAccess, *refs: ClusterRef) -> None:
