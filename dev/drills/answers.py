@@ -17,11 +17,12 @@ FAILED = ("failed", "up_for_retry")
 _FIRED, _FAILED = "Trigger fired event", "Task failed with exception"
 
 
-def failed_task(tasks: Sequence[Task], index: int) -> Task | None:
+def failed_task(tasks: Sequence[Task], index: int, *, for_good: bool = False) -> Task | None:
     """The task that failed with this drill's verdict: its training, or one before it."""
+    states = FAILED[:1] if for_good else FAILED
     for task in tasks:
         mine = task.task_id != TRAIN or task.map_index == index
-        if mine and task.state in FAILED and task.task_id.startswith(("flight.", TRAIN)):
+        if mine and task.state in states and task.task_id.startswith(("flight.", TRAIN)):
             return task
     return None
 

@@ -74,7 +74,7 @@ JOB_KINDS = (
         title="A worker process died, why is not known",
         pattern=(
             r"WorkerCrashedError|Worker unexpectedly exits with a connection error code 2"
-            r"|The actor died unexpectedly before finishing this task"
+            r"|The actor died unexpectedly before finishing this task|ActorUnavailableError"
         ),
         decision=Decision.RETRY_ELSEWHERE,
         next_step="watch the memory of the pods (peak per worker times workers against the limit); read worker-*.err",

@@ -32,6 +32,8 @@ _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API 
 _LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
 _SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
 _LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked for where nobody serves it
+_LOOKS_AFTER, _BETWEEN_LOOKS = 6, 1.0  # at an end whose cause lies below and has not come up yet; seconds
+_DIED_SOMEHOW = frozenset({"worker-process-died", "ray-node-dead"})
 _GLANCE = timedelta(seconds=2)  # how often Kubernetes' side alone is looked at: less than the shortest grace of a pod
 _SETTLE = timedelta(seconds=10)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
 _CLOSELY = timedelta(seconds=2)  # how often it is looked at meanwhile
@@ -192,19 +194,28 @@ class Follower:
                 ended_at=job.ended_at,
                 watched=self.watch.found,
             )
-        then = self.memory.before
-        seen = await with_its_hang(self.tools.archive, self.flight.folder, await self._observe())
-        diagnosis = diagnose(
-            seen,
-            previous=then,
-            submission=job.id,
-            session=self.session,
-            log_tail=log.tail,
-            history=self.memory.leavings,
-        )
+        diagnosis = await self._why_it_ended(job, log)
         if diagnosis.cause is None:
             diagnosis = _plain(job, log, diagnosis)
         raise JobFailed(f"Submission {job.id} ended {job.status}", which=f"on {self.ref}", diagnosis=diagnosis)
+
+    async def _why_it_ended(self, job: Job, log: DriverLog) -> Diagnosis:
+        """A process that died shows in the job at once, in its container and in Kubernetes some seconds later."""
+        then = self.memory.before
+        for look in range(1, _LOOKS_AFTER + 1):
+            seen = await with_its_hang(self.tools.archive, self.flight.folder, await self._observe())
+            diagnosis = diagnose(
+                seen,
+                previous=then,
+                submission=job.id,
+                session=self.session,
+                log_tail=log.tail,
+                history=self.memory.leavings,
+            )
+            if look == _LOOKS_AFTER or diagnosis.cause is None or diagnosis.cause.id not in _DIED_SOMEHOW:
+                break
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        return diagnosis
 
     async def _lost(self, api: RayJobs) -> None:
         """404: gone with its head (another session), or the whole cluster is gone."""

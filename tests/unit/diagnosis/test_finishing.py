@@ -109,6 +109,14 @@ def test_a_demand_larger_than_every_node_can_never_be_met():
     assert ids(small) == []
 
 
+def test_a_job_that_has_not_begun_owns_no_group_of_another():
+    setting_up = job(JobStatus.PENDING, ray_job="")
+    side = ray(head(), worker(1), jobs=(setting_up, job(id="train-2")), placement_groups=(TWO,))
+    seen = snapshot(pods=(head(), worker(1)), cluster=cluster(1), ray=side)
+    assert "job-cannot-finish" not in found(seen, submission="train-1")
+    assert "job-cannot-finish" in found(seen, submission="train-2")
+
+
 def test_a_demand_may_be_that_of_another_job_that_goes_on():
     demand = ("{'GPU': 8.0}: 1+ pending tasks/actors",)
     seen = flying(worker(1), worker(2), groups=(), demands=demand)

@@ -1,15 +1,19 @@
 """A submission is followed to its real end: no lost line, no silence taken for a failure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rayflight.archive import SegmentedLog
+from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, JobFailed
 from rayflight.findings import Decision
 from rayflight.lifecycle.following import Follower, Outcome
+from rayflight.snapshot.model import Snapshot
 from rayflight.states import JobStatus
+from tests.made_up import head, snapshot, worker
 from tests.world import World, flight
 
 ID = "rf-job-1"
@@ -137,3 +141,27 @@ async def test_a_deadline_stops_the_training_and_says_the_last_line(world: World
         await follower(world, tmp_path, deadline=deadline).follow()
     assert raised.value.decision is Decision.FAIL
     assert world.ray.stopped == [ID]
+
+
+async def test_a_worker_that_died_is_looked_at_until_kubernetes_says_why(world: World, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("rayflight.lifecycle.following._BETWEEN_LOOKS", 0.0)
+    end = {"driver_exit_code": 1, "message": "ray.exceptions.ActorUnavailableError: The actor is unavailable"}
+    world.steps = [lambda: world.ray.put(ID, JobStatus.FAILED, **end)]
+    looks = 0
+    observe = world.observe
+
+    async def later(ref: ClusterRef, *, ray: bool = True) -> Snapshot:
+        nonlocal looks
+        looks += ray and world.ray.table[ID].status is JobStatus.FAILED
+        if looks == 3:
+            ended = replace(
+                worker(2), phase="Failed", reason="Evicted", message="The node was low on resource: memory."
+            )
+            world.seen = snapshot(pods=(head(), worker(1), ended))
+        return await observe(ref, ray=ray)
+
+    monkeypatch.setattr(world, "observe", later)
+    with pytest.raises(JobFailed) as raised:
+        await follow(world, tmp_path)
+    assert raised.value.diagnosis.cause is not None
+    assert (raised.value.diagnosis.cause.id, looks) == ("pod-evicted", 3)

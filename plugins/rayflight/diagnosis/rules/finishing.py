@@ -144,12 +144,20 @@ def _stuck_group(case: Case, job: Job, nodes: Sequence[RayNode]) -> PlacementGro
             group
             for group in case.now.ray.placement_groups
             if group.state in _WAITING
-            and (not group.ray_job or not job.ray_job or group.ray_job == job.ray_job)
+            and _may_be_its(case, job, group)
             and case.lasts(group.since, _SETTLED)
             and not _could_hold(nodes, group.bundles)
         ),
         None,
     )
+
+
+def _may_be_its(case: Case, job: Job, group: PlacementGroup) -> bool:
+    """Ray names a group's owner and a job's own number, mostly; where one is missing, only a job alone may own it."""
+    if group.ray_job and job.ray_job:
+        return group.ray_job == job.ray_job
+    others = case.now.ray.jobs if case.now.ray else ()
+    return all(other.status.ended for other in others if other.id != job.id)
 
 
 def _could_hold(nodes: Sequence[RayNode], bundles: Sequence[Amounts]) -> bool:
