@@ -105,6 +105,20 @@ class AirflowClient:
             return {}
         return {name: str(part.get("status")) for name, part in answer.json().items()}
 
+    def connection(self, conn_id: str) -> dict[str, Any] | None:
+        """As the UI shows it, of those in the database."""
+        answer = self._http.get(f"/api/v2/connections/{conn_id}")
+        return None if answer.status_code == 404 else _checked(answer)
+
+    def add_connection(self, conn_id: str, *, conn_type: str, extra: str) -> None:
+        """A new one, into the database; raises where one of that id is there."""
+        self._send("POST", "/api/v2/connections", {"connection_id": conn_id, "conn_type": conn_type, "extra": extra})
+
+    def change_connection(self, conn_id: str, there: Mapping[str, Any], *, extra: str) -> None:
+        """Its extras, and nothing else of it."""
+        body = {"connection_id": conn_id, "conn_type": there["conn_type"], "extra": extra}
+        self._send("PATCH", f"/api/v2/connections/{conn_id}?update_mask=extra", body)
+
     def living_triggerers(self) -> int:
         """How many triggerers have a fresh heartbeat."""
         query = {"job_type": "TriggererJob", "job_state": "running", "is_alive": True}

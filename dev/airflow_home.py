@@ -47,7 +47,8 @@ class AirflowHome:
         self.port = settings.port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.passwords = {user: secrets.token_urlsafe(12) for user in USERS}
-        self.environment = self._environment()
+        self.own = self._own()
+        self.environment = {**inherited(), **self.own}
 
     @property
     def archive(self) -> str:
@@ -69,13 +70,9 @@ class AirflowHome:
         if not database.exists():
             _copy_database(migrated_template(), database)
 
-    def _environment(self) -> dict[str, str]:
-        inherited = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(("AIRFLOW", "RAYFLIGHT_")) and key.lower() not in _PROXIES and key != "KUBECONFIG"
-        }
-        inherited["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)])
+    def _own(self) -> dict[str, str]:
+        """What distinguishes the processes of this Airflow from all others of the machine."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         connections = {
             f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in self.settings.connections.items()
         }
@@ -83,7 +80,16 @@ class AirflowHome:
             f"AIRFLOW__RAYFLIGHT__{key.upper()}": value
             for key, value in {"archive": self.archive, "instance": "dev", **self.settings.rayflight}.items()
         }
-        return {**inherited, **self._airflow(), **connections, **rayflight, **self.settings.environment}
+        return {"PATH": path, **self._airflow(), **connections, **rayflight, **self.settings.environment}
+
+    def _fernet_key(self) -> str:
+        """One for the life of the database: what was encrypted with another could not be read after a restart."""
+        path = self.directory / "fernet.key"
+        if not path.exists():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        return path.read_text()
 
     def _airflow(self) -> dict[str, str]:
         bundles = [
@@ -103,7 +109,7 @@ class AirflowHome:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__PARALLELISM": str(self.settings.parallelism),
-            "AIRFLOW__CORE__FERNET_KEY": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "AIRFLOW__CORE__FERNET_KEY": self._fernet_key(),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{user}" for user in USERS),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.directory / "passwords.json"),
             # Its default points at port 8080, where another Airflow may listen.
@@ -122,6 +128,15 @@ class AirflowHome:
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "RAY_USAGE_STATS_ENABLED": "0",
         }
+
+
+def inherited() -> dict[str, str]:
+    """What every process may know of the environment that this one was started in."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("AIRFLOW", "RAYFLIGHT_")) and key.lower() not in _PROXIES and key != "KUBECONFIG"
+    }
 
 
 def free_port() -> int:

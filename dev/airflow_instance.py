@@ -21,13 +21,13 @@ from dev.airflow_home import AirflowHome, Settings
 from dev.airflow_process import Component, end_all
 
 # Their log servers would listen on all interfaces, on ports that two Airflows share; the logs lie in one directory.
-_COMMANDS = {
+COMMANDS = {
     "api-server": ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
-_HEALTH = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+HEALTH = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
 class Airflow:
@@ -47,7 +47,7 @@ class Airflow:
         begin = time.monotonic()
         try:
             self.home.prepare()
-            for name in _COMMANDS:
+            for name in COMMANDS:
                 self._start(name)
             self.wait_healthy()
             self.client.sign_in()
@@ -77,7 +77,7 @@ class Airflow:
         deadline = time.monotonic() + seconds
         while True:
             health = self.client.health()
-            if all(health.get(name) == "healthy" for name in _HEALTH):
+            if all(health.get(name) == "healthy" for name in HEALTH):
                 return
             for component in self.components.values():
                 if not component.alive:
@@ -117,7 +117,7 @@ class Airflow:
         name = name or kind
         component = Component(
             name,
-            _COMMANDS[kind],
+            COMMANDS[kind],
             environment=self.home.environment,
             log=self.home.processes / f"{name}.log",
             outlive=self._keep,

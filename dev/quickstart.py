@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import fcntl
 import json
+import shlex
 import shutil
 import signal
 import socket
@@ -22,12 +23,13 @@ from typing import Any
 
 import psutil
 
-from dev import quickstart_processes, quickstart_runs
+from dev import quickstart_connection, quickstart_processes, quickstart_repair, quickstart_runs
 from dev.airflow_client import AirflowClient, Run
 from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
 from dev.demo_kube import judge_training, tell_landing
 from dev.flight_view import GROUP, FlightView, fail
+from dev.quickstart_connection import FENCED
 from dev.quickstart_processes import NotedAirflow, environment
 from rayflight.backends.local import LocalBackend
 from rayflight.backends.local_access import LocalAccess
@@ -106,19 +108,56 @@ def left_behind(folder: Path, cluster: str) -> list[str]:
 
 
 def up(options: argparse.Namespace) -> int:
-    """Airflow as a person uses it; stays until `make down`."""
+    """Airflow as a person uses it; stays until `make down`. What died of one that is up is started again."""
     if (told := _told(options.folder)) is not None:
-        print(f"Airflow is up already: {_address(told)}", flush=True)
-        return 0
-    with _alone(options.folder):
-        clear(options.folder)
-        airflow = _make(options, keep=True)
-        with airflow:
-            airflow.client.wait_for_dag(DAG)
-            _tell(options.folder, airflow)
-    told = _told(options.folder) or {}
-    print(f"Airflow is up: {_address(told)}\n`make demo` flies a training on it, `make down` stops it", flush=True)
+        _require_port(options.port, told)
+        done = _mended(options.folder, told)
+        print(f"Airflow is up already{done}: {_address(told)}", flush=True)
+    else:
+        with _alone(options.folder):
+            clear(options.folder)
+            airflow = _make(options, keep=True)
+            with airflow:
+                airflow.client.wait_for_dag(DAG)
+                _tell(options.folder, airflow)
+        told = _told(options.folder) or _facts(airflow)
+        print(f"Airflow is up: {_address(told)}", flush=True)
+    with _signed_in(told) as client:
+        said = quickstart_connection.settle(client, options.folder, options.network)
+    print(*([said] if said else []), *_hints(options.folder), sep="\n", flush=True)
     return 0
+
+
+def _hints(folder: Path) -> list[str]:
+    return [
+        "`make demo` flies a training on it, `make down` stops it",
+        f"Airflow's own command for it: {_script(folder)} connections list",
+    ]
+
+
+def _require_port(port: int, told: Mapping[str, Any]) -> None:
+    if port and not str(told["url"]).endswith(f":{port}"):
+        raise Refused(
+            f"Airflow is up already, and not on port {port}: {_address(told)}. "
+            f"Next: use it there, or `make down` and then `make up PORT={port}`."
+        )
+
+
+def _mended(folder: Path, told: Mapping[str, Any]) -> str:
+    """What was started again, in words. Raises Refused for what does not come to life."""
+    with _alone(folder):
+        again = quickstart_repair.restart(folder / "airflow", told["environment"])
+        if again:
+            print(f"{', '.join(again)} had ended, starting again ...", flush=True)
+        client = AirflowClient(told["url"], "admin", told["password"])
+        silent = quickstart_repair.silent(folder / "airflow", client, again)
+        client.close()
+    if silent:
+        raise Refused(
+            f"Airflow at {told['url']} is up and not healthy: {silent}. "
+            f"Next: see the logs in {folder / 'airflow' / 'processes'}, or `make down` and then `make up`."
+        )
+    return f", with {', '.join(again)} started again" if again else ""
 
 
 def down(options: argparse.Namespace) -> int:
@@ -168,10 +207,16 @@ def _namespaces(clusters: Path) -> list[str]:
 def _airflow(options: argparse.Namespace) -> Iterator[tuple[AirflowClient, str]]:
     told = _told(options.folder)
     if told is not None:
-        client = AirflowClient(told["url"], "admin", told["password"])
-        client.sign_in()
-        yield client, _address(told)
-        client.close()
+        _require_port(options.port, told)
+        _mended(options.folder, told)
+        with _signed_in(told) as client:
+            if quickstart_connection.elsewhere(client):
+                raise Refused(
+                    f"Connection {quickstart_connection.ID} of the Airflow that is up leads away from this "
+                    f"machine, where `make demo` flies. Next: trigger {DAG} at {told['url']}, or `make down`, "
+                    f"then `make demo`."
+                )
+            yield client, _address(told)
         return
     with _alone(options.folder):
         clear(options.folder)
@@ -180,6 +225,16 @@ def _airflow(options: argparse.Namespace) -> Iterator[tuple[AirflowClient, str]]
                 yield airflow.client, _address(_facts(airflow))
         finally:  # a flight that was interrupted has its cluster still
             clear(options.folder)
+
+
+@contextmanager
+def _signed_in(told: Mapping[str, Any]) -> Iterator[AirflowClient]:
+    client = AirflowClient(told["url"], "admin", told["password"])
+    try:
+        client.sign_in()
+        yield client
+    finally:
+        client.close()
 
 
 @contextmanager
@@ -207,16 +262,14 @@ def _make(options: argparse.Namespace, *, keep: bool) -> Airflow:
     print("starting Airflow (SQLite, LocalExecutor) ...", flush=True)
     settings = Settings(
         port=options.port or None,
-        connections={"kubernetes_default": connection(folder, options.network)},
+        # One that stays has its connection where a person can change it: quickstart_connection.settle.
+        connections={}
+        if keep
+        else {quickstart_connection.ID: quickstart_connection.local(folder, options.network or FENCED)},
         rayflight={"instance": INSTANCE, "archive": (folder / "archive").as_uri()},
+        environment={"AIRFLOW__CORE__TEST_CONNECTION": "Enabled"},
     )
     return NotedAirflow(settings, directory=folder / "airflow", keep=keep)
-
-
-def connection(folder: Path, network: str = "fenced") -> Mapping[str, object]:
-    """The one thing that differs between this machine and a Kubernetes cluster."""
-    extra = {"backend": "local", "folder": str(folder / "clusters"), "network": network}
-    return {"conn_type": "generic", "extra": extra}
 
 
 def _view(client: AirflowClient, run: Run) -> FlightView:
@@ -258,26 +311,33 @@ def _up_file(folder: Path) -> Path:
     return folder / "up.json"
 
 
-def _facts(airflow: Airflow) -> dict[str, str]:
-    return {"url": airflow.home.url, "password": airflow.home.passwords["admin"]}
+def _facts(airflow: Airflow) -> dict[str, Any]:
+    return {"url": airflow.home.url, "password": airflow.home.passwords["admin"], "environment": airflow.home.own}
 
 
 def _tell(folder: Path, airflow: Airflow) -> None:
-    path = _up_file(folder)
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(_facts(airflow)))
+    """For later commands of ours, and for a person's `airflow`: both name secrets of this Airflow."""
+    lines = ["#!/bin/sh", *(f"export {key}={shlex.quote(value)}" for key, value in airflow.home.own.items())]
+    script = "\n".join([*lines, f'exec {shlex.quote(sys.executable)} -m airflow "$@"', ""])
+    for path, mode, text in (
+        (_up_file(folder), 0o600, json.dumps(_facts(airflow))),
+        (_script(folder), 0o700, script),
+    ):
+        path.touch(mode=mode)
+        path.write_text(text)
+
+
+def _script(folder: Path) -> Path:
+    return folder / "airflow.sh"
 
 
 def _told(folder: Path) -> dict[str, Any] | None:
-    """What `make up` left, if that Airflow answers."""
+    """What `make up` left, if anything of that Airflow runs."""
     try:
         told: dict[str, Any] = json.loads(_up_file(folder).read_text())
     except FileNotFoundError:
         return None
-    client = AirflowClient(told["url"], "admin", told["password"])
-    alive = client.health().get("scheduler") == "healthy"
-    client.close()
-    return told if alive else None
+    return told if "environment" in told and quickstart_repair.lives(folder / "airflow") else None
 
 
 def _address(told: Mapping[str, Any]) -> str:
@@ -290,7 +350,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="of Airflow's UI (default: a free one)")
     parser.add_argument("--set", action="append", default=[], metavar="PARAM=JSON", help="a field of the trigger form")
     parser.add_argument(
-        "--network", choices=["fenced", "host"], default="fenced", help="host: trainings reach the network"
+        "--network", choices=["fenced", "host"], help="host: trainings reach the network (default: fenced)"
     )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where everything lies (default: %(default)s)")
     return parser

@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -27,9 +28,21 @@ class NotedAirflow(Airflow):
 
     def _start(self, kind: str, name: str | None = None) -> Component:
         component = super()._start(kind, name)
-        with (self.home.directory / _NOTES).open("a") as notes:
-            notes.write(json.dumps({"pid": component.pid, "started": started(component.pid)}) + "\n")
+        note(self.home.directory, component)
         return component
+
+
+def note(home: Path, component: Component) -> None:
+    """So that a later command finds it."""
+    with (home / _NOTES).open("a") as notes:
+        said = {"name": component.name, "pid": component.pid, "started": started(component.pid)}
+        notes.write(json.dumps(said) + "\n")
+
+
+def components(home: Path) -> dict[str, bool]:
+    """Each component that was started last under its name, and whether it still runs."""
+    newest = {item["name"]: item for item in _notes(home) if "name" in item}
+    return {name: _is(item) for name, item in newest.items()}
 
 
 def of_airflow(home: Path) -> list[psutil.Process]:
@@ -84,11 +97,23 @@ def _left(known: set[psutil.Process], home: Path) -> list[psutil.Process]:
 
 def _noted(home: Path) -> set[int]:
     """Pids that still are the processes that were noted."""
+    return {item["pid"] for item in _notes(home) if abs(started(item["pid"]) - item["started"]) < 1.0}
+
+
+def _notes(home: Path) -> list[dict[str, Any]]:
     try:
-        notes = [json.loads(line) for line in (home / _NOTES).read_text().splitlines()]
+        return [json.loads(line) for line in (home / _NOTES).read_text().splitlines()]
     except FileNotFoundError:
-        return set()
-    return {note["pid"] for note in notes if abs(started(note["pid"]) - note["started"]) < 1.0}
+        return []
+
+
+def _is(item: Mapping[str, Any]) -> bool:
+    """A later process can have its pid; one that ended and was not waited for is no process."""
+    try:
+        process = psutil.Process(item["pid"])
+        return abs(process.create_time() - item["started"]) < 1.0 and _lives(process)
+    except psutil.Error:
+        return False
 
 
 def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dev import quickstart
+from dev import quickstart_connection
 from dev.airflow_home import Settings
 from dev.airflow_instance import Airflow
 
@@ -15,7 +15,7 @@ from dev.airflow_instance import Airflow
 @pytest.mark.timeout(600)
 def test_functions_share_a_cluster_and_the_connection_can_be_tested(tmp_path: Path) -> None:
     (tmp_path / "clusters").mkdir()
-    connection = {**quickstart.connection(tmp_path), "conn_type": "rayflight"}
+    connection = {**quickstart_connection.local(tmp_path), "conn_type": "rayflight"}
     settings = Settings(
         dag_folders=(Path(__file__).parent / "dags",),
         connections={"here": connection},

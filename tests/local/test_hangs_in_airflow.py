@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dev import quickstart
+from dev import quickstart_connection
 from dev.airflow_home import Settings
 from dev.airflow_instance import Airflow
 
@@ -17,7 +17,7 @@ def test_a_hang_fails_at_once_or_is_tried_again_on_another_cluster(tmp_path: Pat
     (tmp_path / "clusters").mkdir()
     settings = Settings(
         dag_folders=(Path(__file__).parent / "dags",),
-        connections={"here": quickstart.connection(tmp_path)},
+        connections={"here": quickstart_connection.local(tmp_path)},
         rayflight={"instance": "hangs", "archive": (tmp_path / "archive").as_uri()},
     )
     with Airflow(settings) as airflow:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dev import quickstart
+from dev import quickstart_connection
 from dev.airflow_home import Settings
 from dev.airflow_instance import Airflow
 from dev.airflow_process import wait_until
@@ -36,7 +36,7 @@ def test_one_sweep_ends_the_cluster_of_a_run_that_is_not_there(tmp_path: Path) -
             assert wait_until(lambda ref=ref: bool(processes.members(ref.uid)), 20)  # type: ignore[misc]
             Records(clusters).change(NAMESPACE, ref.name, ref.uid, three_minutes_old)
         settings = Settings(
-            connections={"kubernetes_default": quickstart.connection(tmp_path)},
+            connections={"kubernetes_default": quickstart_connection.local(tmp_path)},
             rayflight={"instance": INSTANCE, "archive": (tmp_path / "archive").as_uri()},
         )
         with Airflow(settings) as airflow:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dev import quickstart
+from dev import quickstart, quickstart_connection
 from dev.airflow_client import Run
 from dev.airflow_home import Settings
 from dev.airflow_instance import Airflow
@@ -30,7 +30,7 @@ class Somewhere:
 @contextmanager
 def local(folder: Path) -> Iterator[Somewhere]:
     (folder / "clusters").mkdir()
-    yield Somewhere(quickstart.connection(folder), lambda _, name: quickstart.left_behind(folder, name))
+    yield Somewhere(quickstart_connection.local(folder), lambda _, name: quickstart.left_behind(folder, name))
 
 
 @contextmanager
