@@ -10,8 +10,9 @@ from typing import Any
 from rayflight.errors import ApiError
 from rayflight.kube.client import JsonObject, KubeClient
 
-_LINES = 40
-_BYTES = 16 * 1024
+# `ray start --block` says which of its processes died and then prints the last 200 lines of that process' own log.
+_LINES = 300
+_BYTES = 64 * 1024
 _AT_ONCE = 8  # containers read per look; a cluster of hundreds that crash says the same everywhere
 
 
