@@ -11,7 +11,7 @@ from dev.airflow_client import AirflowClient
 from dev.airflow_process import wait_until
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(600)
 def test_a_flight_that_down_stopped_does_not_go_on_at_the_next_start(tmp_path: Path, capsys) -> None:
     folder = tmp_path / "demo"
     here = ["--folder", str(folder)]
@@ -19,7 +19,7 @@ def test_a_flight_that_down_stopped_does_not_go_on_at_the_next_start(tmp_path: P
         assert quickstart.main(["up", *here]) == 0
         client = signed_in(folder)
         run = client.trigger(quickstart.DAG, {"verify": False, "workers": 1, "epochs": 500})
-        client.wait_for_task(run, "flight.wait_ready", ["deferred", "success"], 90)
+        client.wait_for_task(run, "flight.wait_ready", ["deferred", "success"], 180)
         client.close()
         assert quickstart.main(["down", *here]) == 0
         assert (
@@ -34,7 +34,7 @@ def test_a_flight_that_down_stopped_does_not_go_on_at_the_next_start(tmp_path: P
         assert not wait_until(lambda: bool(list((folder / "clusters").glob("*/rf-*"))), 10, every=1)
         assert {task.state for task in client.tasks(run)} == {"success", "failed", "skipped"}
         assert "flight.plan" in client.clear(run, ["flight.plan"])
-        client.wait_for_task(run, "flight.provision", ["success"], 60)
+        client.wait_for_task(run, "flight.provision", ["success"], 120)
         client.close()
     finally:
         quickstart.main(["down", *here])
