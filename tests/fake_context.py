@@ -18,6 +18,11 @@ class FakeTaskInstance:
     try_number: int = 1
     max_tries: int = 0
     pushed: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)  # states of the run's other tasks
+
+    def get_task_states(self, *, dag_id: str, run_ids: list[str], map_index: int) -> dict[str, dict[str, str]]:
+        assert (dag_id, run_ids, map_index) == (self.dag_id, [self.run_id], self.map_index)
+        return {self.run_id: self.others}
 
     def xcom_push(self, *, key: str, value: Any) -> None:
         self.pushed[key] = value

@@ -101,6 +101,7 @@ _IDS = re.compile(r"\d+:\d+")  # a user and a group of a container
 _LOGIN = ("-u", "--user", "--proxy-user")  # curl's: NAME:PASSWORD follows
 _NOISE = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 _PLAIN = re.compile(r"(?i)^(true|false|none|null|yes|no|default|disabled|enabled|token|\d{1,5}|\*+)$")
+_LITERAL = re.compile(rb"(?i)true|false|null|none")
 _SHORTEST = 6  # characters of a value that is looked for everywhere: shorter ones are words
 
 
@@ -118,12 +119,18 @@ class Masker:
         lower = data.lower()
         for pattern, words in _PATTERNS:
             if any(word in lower for word in words):
-                data = pattern.sub(lambda found: found.group(1) + b"*" * len(found.group(2)), data)
+                data = pattern.sub(_hidden, data)
         return data
 
     def text(self, text: str) -> str:
         """The same for text."""
         return self(text.encode()).decode(errors="replace")
+
+
+def _hidden(found: re.Match[bytes]) -> bytes:
+    """A literal is no secret, and JSON would be none any more with asterisks in its place."""
+    kept = _LITERAL.fullmatch(found.group(2))
+    return found.group(0) if kept else found.group(1) + b"*" * len(found.group(2))
 
 
 def masked(data: Any, masker: Masker | None = None) -> Any:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from airflow.models.connection import Connection
+from airflow.secrets.metastore import MetastoreBackend
 
 from rayflight.airflow import SweepClusters, cli
 from rayflight.airflow.operators import sweep
@@ -79,3 +81,15 @@ def test_the_command_ends_with_the_same_sentence_and_no_traceback(monkeypatch: p
     arguments = argparse.Namespace(conn_id="kubernetes_default", namespace=[], release=[], dry_run=False)
     with pytest.raises(SystemExit, match=r"set AIRFLOW__RAYFLIGHT__INSTANCE to a name"):
         command.func(arguments)
+
+
+def test_the_command_knows_the_connections_of_airflows_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside a task the SDK does not look there; whoever sweeps by hand must not sweep another cluster instead."""
+    kept = Connection("of_the_ui", conn_type="kubernetes", extra='{"kube_config_path": "/no/such/kubeconfig"}')
+    monkeypatch.setattr(
+        MetastoreBackend, "get_connection", lambda _, conn_id, **__: kept if conn_id == kept.conn_id else None
+    )
+    monkeypatch.setenv("AIRFLOW__RAYFLIGHT__INSTANCE", "ours")
+    (command,) = cli.commands()[0].subcommands
+    with pytest.raises(SystemExit, match="/no/such/kubeconfig"):
+        command.func(argparse.Namespace(conn_id="of_the_ui", namespace=[], release=[], dry_run=True))

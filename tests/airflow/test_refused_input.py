@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,15 @@ def test_an_archive_that_is_not_shared_is_said_before_anything_is_created(
     with pytest.raises(ArchiveNotShared, match=re.escape(f"The archive is not shared: {tmp_path.as_uri()}")) as refused:
         task.execute(a_context(task_id="next"))
     assert_one_sentence(refused.value)
+
+
+@pytest.mark.parametrize("span", ["soon", "30", 0, "0s", True])
+def test_a_wait_of_no_length_is_refused_when_the_dag_is_read(span: Any) -> None:
+    with pytest.raises(InvalidSpec, match=r"ready_timeout.*Next: write for example 30m") as refused:
+        SubmitRayJob(task_id="train", ready_timeout=span)
+    assert_one_sentence(refused.value)
+
+
+@pytest.mark.parametrize("span", ["90s", 90, timedelta(seconds=90)])
+def test_a_wait_is_written_as_every_other_span_of_time(span: Any) -> None:
+    assert SubmitRayJob(task_id="train", ready_timeout=span).ready_timeout == timedelta(seconds=90)

@@ -40,11 +40,15 @@ def access(conn_id: str) -> Access:
     return from_extras(conn_id, extras(conn_id))
 
 
-def extras(conn_id: str) -> dict[str, Any]:
-    """What a connection says, on top of what the connection says that it names. Raises InvalidSpec."""
-    own = _own(conn_id)
+def extras(conn_id: str, find: Callable[[str], Any] | None = None) -> dict[str, Any]:
+    """What a connection says, on top of what the connection says that it names. Raises InvalidSpec.
+
+    ``find`` replaces the SDK's way to a connection, which works in a task only.
+    """
+    find = find or BaseHook.get_connection
+    own = _own(conn_id, find)
     named = own.get(NAMED)
-    return own if named is None else _on_top(conn_id, own, _own(str(named)))
+    return own if named is None else _on_top(conn_id, own, _own(str(named), find))
 
 
 async def aaccess(conn_id: str) -> Access:
@@ -54,9 +58,9 @@ async def aaccess(conn_id: str) -> Access:
     return from_extras(conn_id, own if named is None else _on_top(conn_id, own, await _aown(str(named))))
 
 
-def _own(conn_id: str) -> dict[str, Any]:
+def _own(conn_id: str, find: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return _given(BaseHook.get_connection(conn_id).extra_dejson)
+        return _given(find(conn_id).extra_dejson)
     except AirflowNotFoundException:
         return _without(conn_id)
 

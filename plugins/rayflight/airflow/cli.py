@@ -13,6 +13,8 @@ from rayflight.airflow.sweeping import WILL_RUN, sweep_now
 from rayflight.errors import RayflightError
 
 if TYPE_CHECKING:
+    from airflow.models.connection import Connection
+
     from rayflight.labels import Owner
     from rayflight.lifecycle.janitor import RunState
 
@@ -37,7 +39,7 @@ def janitor(args: argparse.Namespace) -> None:
     """One line per cluster; exit code 1 with one sentence when it could not be done."""
     try:
         rows = sweep_now(
-            access.access(args.conn_id),
+            access.from_extras(args.conn_id, access.extras(args.conn_id, stored)),
             namespaces=args.namespace,
             release=args.release,
             dry_run=args.dry_run,
@@ -47,6 +49,13 @@ def janitor(args: argparse.Namespace) -> None:
     except RayflightError as error:
         sys.exit(str(error))
     print(f"{len(rows)} cluster(s) of this Airflow found")
+
+
+def stored(conn_id: str) -> Connection:
+    """A connection from secrets backends, the environment or the database: outside a task the SDK asks only some."""
+    from airflow.models.connection import Connection
+
+    return Connection.get_connection_from_secrets(conn_id)
 
 
 async def ask(owner: Owner) -> RunState:

@@ -6,8 +6,10 @@ Pure. Raises InvalidSpec in one sentence; what the models of ``specs`` check is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
+from rayflight import spans
 from rayflight.errors import InvalidSpec
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -42,6 +44,23 @@ def count(value: object, *, field: str) -> int | None:
     if number < 1:
         raise _refused(field, f"{number} is not at least 1", "give a whole number from 1, or leave it out")
     return number
+
+
+def span(value: object, *, field: str) -> timedelta:
+    """A span above zero: a timedelta, seconds, or text like ``30m``."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError(f"{value!r} is no span of time: write for example 90s, 30m or 2h")
+        found = value if isinstance(value, timedelta) else _seconds(value)
+    except ValueError as error:
+        raise _refused(field, str(error), "write for example 30m, or give a timedelta") from None
+    if found <= timedelta(0):
+        raise _refused(field, f"{value!r} is not above zero", "write for example 30m, or give a timedelta")
+    return found
+
+
+def _seconds(value: object) -> timedelta:
+    return timedelta(seconds=value) if isinstance(value, int | float) else spans.parsed(str(value))
 
 
 def whole(value: object, *, field: str) -> int:

@@ -35,14 +35,14 @@ class PoolGoodSensor(BaseSensorOperator):
         shape: str = "",
         nodes: Sequence[str] = (),
         at_least: int | str = 1,
-        within: timedelta = timedelta(hours=24),
+        within: timedelta | str = "24h",
         archive: str | None = None,
         mode: str = "reschedule",
         **kwargs: Any,
     ) -> None:
         super().__init__(mode=mode, **kwargs)
         self.shape, self.nodes, self.at_least = shape, nodes, at_least
-        self.within, self.archive = within, archive
+        self.within, self.archive = forms.span(within, field="within"), archive
 
     def poke(self, context: Context) -> bool:
         """Says why not, once per look."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import metrics
+from rayflight.airflow import forms, metrics
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator
 from rayflight.airflow.operators.submit import watching
@@ -45,10 +45,11 @@ class RayJobFinishedSensor(FlightOperator):
     trains = True
 
     def __init__(
-        self, *, submission: Mapping[str, Any] | XComArg | str, timeout: timedelta | None = None, **kwargs: Any
+        self, *, submission: Mapping[str, Any] | XComArg | str, timeout: timedelta | str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.submission, self.follow_timeout = submission, timeout
+        self.submission = submission
+        self.follow_timeout = None if timeout is None else forms.span(timeout, field="timeout")
 
     def execute(self, context: Context) -> Any:
         """Returns on SUCCEEDED; raises JobFailed with its diagnosis."""

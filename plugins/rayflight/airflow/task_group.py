@@ -41,7 +41,7 @@ def training_run(  # noqa: PLR0913 - one call wires a whole flight
     at_once: int | str | None = None,
     on_fail: str | None = None,
     retries: int = 2,
-    ready_timeout: timedelta = timedelta(minutes=30),
+    ready_timeout: timedelta | str = "30m",
     **task_args: Any,
 ) -> TaskGroup:
     """plan → provision → wait_ready → verify → train → collect_logs → tear_down, as a TaskGroup.

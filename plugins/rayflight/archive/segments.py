@@ -57,6 +57,11 @@ class SegmentedLog:
                 end = stop
         return b"".join(parts)
 
+    async def last_start(self) -> int:
+        """The source's byte offset at which the last segment begins; 0 where there is none."""
+        segments = await self._segments()
+        return segments[-1][0] if segments else 0
+
     async def _segments(self) -> list[tuple[int, int, str]]:
         names = await self._archive.names(self._folder)
         return sorted((int(match[1]), int(match[2]), match[0]) for name in names if (match := _NAME.match(name)))

@@ -48,9 +48,10 @@ class Archive:
         return await asyncio.to_thread(self._create, name, self.masker(data))
 
     async def write_json(self, name: str, data: Any) -> None:
-        """Write JSON, masked, stable key order."""
+        """Write JSON, masked, stable key order. Masked as data, not as bytes: it must stay JSON."""
         plain = json.loads(json.dumps(data, default=str))
-        await self.write(name, json.dumps(masked(plain), indent=1, sort_keys=True).encode())
+        hidden = masked(masked(plain), self.masker)
+        await asyncio.to_thread(self._put, name, json.dumps(hidden, indent=1, sort_keys=True).encode())
 
     async def read(self, name: str) -> bytes | None:
         """The object's bytes, or None when it is not there."""
@@ -98,9 +99,12 @@ class Archive:
         return path
 
     def _write(self, name: str, data: bytes) -> None:
+        self._put(name, self.masker(data))  # here, in the thread: masking megabytes takes a while
+
+    def _put(self, name: str, data: bytes) -> None:
         path = self._at(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.masker(data))  # here, in the thread: masking megabytes takes a while
+        path.write_bytes(data)
 
     def _create(self, name: str, data: bytes) -> bool:
         """Mode ``xb``: O_EXCL on a disk, a conditional request on S3, GCS and Azure (no lock, no second look)."""

@@ -16,7 +16,7 @@ _TAIL = "last available logs"  # Ray quotes the log's end behind these words
 _ESCAPE = "\x1b"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # Ray's own bookkeeping, of its C++ and its Python parts: what it says about itself at these levels ended nothing.
-_ASIDE = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [IW] \d+ \d+\]|\d{4}-\d\d-\d\d [\d:,]+\s+(INFO|WARNING) \w+\.py:\d+ --")
+ASIDE = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [IW] \d+ \d+\]|\d{4}-\d\d-\d\d [\d:,]+\s+(INFO|WARNING) \w+\.py:\d+ --")
 
 
 def plain(seen: Snapshot) -> Snapshot:
@@ -43,7 +43,7 @@ def clip(text: str, longest: int = _LONGEST) -> str:
 def last_lines(text: str, lines: int = _LINES) -> str:
     """The last lines that say something; Ray's asides only where there is nothing else."""
     written = [line for line in text.splitlines() if line.strip()]
-    return "\n".join(([line for line in written if not _ASIDE.match(line)] or written)[-lines:])
+    return "\n".join(([line for line in written if not ASIDE.match(line)] or written)[-lines:])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from rayflight.diagnosis.quoting import ASIDE
+
 _FRAME = re.compile(r'^(?P<prefix>.*?)\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
 # Ray prints a remote traceback behind its own name: ``ray.exceptions.RayTaskError(ValueError): ray::f() (pid=``.
 _START = re.compile(r"Traceback \(most recent call last\):|^(?:\S*RayTaskError\([^)]*\): )?\S*ray::\S+\(")
 _ERROR = re.compile(
     r"^(?:\S*\.)?(?P<name>[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Failure))\b:?(?P<text>.*)$"
 )
+_LOGGED = re.compile(r"\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b")
 _PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\)\s?")
 _FOREIGN = re.compile(
     r"site-packages/|dist-packages/|/lib/python3[.\d]*/|<frozen |/ray/(?:_private|train|util|dashboard)/"
@@ -83,11 +86,24 @@ def _of_ranks(text: str) -> Crash | None:
 
 
 def _last(text: str) -> Crash | None:
-    lines = [_PREFIX.sub("", line) for line in text.splitlines()]
+    written = text.splitlines()
+    lines = [_PREFIX.sub("", line) for line in written]
     starts = [number for number, line in enumerate(lines) if _START.search(line)]
-    crashes = (crash for start in reversed(starts) if (crash := _read(lines[start:])))
+    crashes = (crash for start in reversed(starts) if (crash := _read(lines[start:])) and not _lived(written, start))
     last = next(crashes, None)
     return (_behind(crashes) or last) if last and last.error in _MESSENGERS else last
+
+
+def _lived(written: list[str], start: int) -> bool:
+    """Whether the driver had its own say after a traceback that was only reported: by another process, or a logger.
+
+    What ends the driver itself stands unprefixed, and no logger's line before it.
+    """
+    reported = _PREFIX.match(written[start]) or _LOGGED.search(written[start])
+    if not reported and not (start and _LOGGED.search(written[start - 1])):
+        return False
+    end = next((at for at in range(start + 1, len(written)) if _ERROR.match(_PREFIX.sub("", written[at]))), start)
+    return any(line.strip() and not _PREFIX.match(line) and not ASIDE.match(line) for line in written[end + 1 :])
 
 
 def _behind(crashes: Iterator[Crash]) -> Crash | None:

@@ -1,11 +1,14 @@
 """Carries the driver log from the cluster into the archive and the task log, each byte once.
 
 The archive's last segment is the cursor; the source is read by byte range. A segment is written first and said second,
-so the archive is exact and the task log can repeat at most one segment after a kill (each block names its byte range).
+so the archive is exact, and whoever goes on after a kill says the last segment again, for it may not have been said
+(each block names its byte range). A flood of lines is left to the archive: the task log of one chatty training must not
+keep the event loop from all others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -24,6 +27,8 @@ _TAIL = 400  # last lines that a diagnosis reads: several failures of Ray Train 
 RESULT = "RAYFLIGHT_RESULT "  # what a function returned: for a machine, and up to 256 KiB long
 _SHOWN = 80
 _BLOCK = 1024 * 1024  # bytes per request and per segment
+_MOST_LINES = 1000  # of one segment in the task log: half of them its first, half its last
+_BREATH = 50  # lines, after which others on the event loop have their turn
 
 
 @dataclass
@@ -46,8 +51,10 @@ class DriverLog:
         """Go on where the archive ends."""
         self.offset = await self.log.cursor()
         if self.offset:
-            self._note(await self.log.read_all())
+            data, start = await self.log.read_all(), await self.log.last_start()
+            self._note(data)
             self.tools.say("Driver log: resuming at byte %d", self.offset)
+            await self._say(start, data[start:], "again, for whoever followed before may not have come to it")
 
     async def pump(self, job: Job, *, final: bool = False) -> int:
         """Carry over all whole lines that are there now (with ``final`` also a last line without its end).
@@ -63,18 +70,27 @@ class DriverLog:
                 break
             start = self.offset
             self.offset = await self.log.append(start, whole)
-            self._say(start, whole)
+            shown = await asyncio.to_thread(self.tools.archive.masker, whole)
+            await self._say(start, shown)
+            self._note(shown)
             carried += len(whole)
             if len(block) < _BLOCK:
                 break
         return carried
 
-    def _say(self, start: int, data: bytes) -> None:
-        shown = self.tools.archive.masker(data)
-        self.tools.say("Driver log, bytes %d to %d:", start, start + len(data))
-        for line in shown.decode(errors="replace").splitlines():
+    async def _say(self, start: int, data: bytes, remark: str = "") -> None:
+        """``data`` is masked: asterisks take no more and no fewer bytes."""
+        shown = data.decode(errors="replace").splitlines()
+        left = max(0, len(shown) - _MOST_LINES)
+        half = _MOST_LINES // 2
+        said = f" ({remark})" if remark else ""
+        self.tools.say("Driver log, bytes %d to %d%s:", start, start + len(data), said)
+        for number, line in enumerate([*shown[:half], *shown[-half:]] if left else shown, start=1):
+            if left and number == half + 1:
+                self.tools.say("... %d lines of these bytes stand in the archive only ...", left)
             self.tools.say("%s", line if RESULT not in line else f"{line[:_SHOWN]} ({len(line)} characters)")
-        self._note(shown)
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
 
     def _note(self, data: bytes) -> None:
         for line in data.splitlines():

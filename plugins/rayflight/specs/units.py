@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
+from rayflight import spans
+
 _QUANTITY = re.compile(r"(?P<number>\d+(\.\d+)?|\.\d+)(?P<suffix>[numkMGTPE]|[KMGTPE]i)?")
 _FACTORS = {
     "": Decimal(1),
@@ -18,8 +20,6 @@ _FACTORS = {
     },
     **{f"{s}i": Decimal(1024) ** (e + 1) for e, s in enumerate("KMGTPE")},
 }
-_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>s|m|h|d)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LEAST_MEMORY = 64 * 1024**2  # "memory: 4" means four bytes: nobody wants that
 
@@ -63,10 +63,7 @@ def _duration(value: Any) -> Any:
     """Let ``90s``, ``30m``, ``2h`` and ``1d`` stand for a timedelta; leave the rest to pydantic."""
     if not isinstance(value, str) or value.startswith("P"):  # ISO 8601, as in Airflow's forms
         return value
-    match = _DURATION.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(f"{value!r} is no span of time: write for example 90s, 30m or 2h")
-    return timedelta(**{_UNITS[match["unit"]]: float(match["number"])})
+    return spans.parsed(value)
 
 
 def _positive(value: timedelta) -> timedelta:

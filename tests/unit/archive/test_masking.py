@@ -38,7 +38,8 @@ def test_a_known_value_is_masked_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["epoch 3 loss 0.25", "12 tokens per second", "secretary: Ann", "http://host:8265/path"]
+    "text",
+    ["epoch 3 loss 0.25", "12 tokens per second", "secretary: Ann", "http://host:8265/path", '{"without_token": null}'],
 )
 def test_ordinary_lines_stay_as_they_are(text: str) -> None:
     assert Masker(["x"]).text(text) == text

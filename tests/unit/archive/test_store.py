@@ -1,5 +1,6 @@
 """The archive says what is wrong with itself: not writable, not shared."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,11 @@ async def test_an_archive_that_cannot_be_written_is_refused_with_its_url(tmp_pat
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InvalidSpec, match=r"file:///in-the-way.*\[rayflight\] archive"):
         await Archive(tmp_path / "file" / "run", url="file:///in-the-way").open({})
+
+
+async def test_masked_json_stays_json(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, url="")
+    told = {"without_token": None, "api_key_count": 123456, "password": "correct-horse", "said": "token=abcdef123456"}
+    await archive.write_json("a.json", told)
+    read = json.loads(await archive.read("a.json") or b"")
+    assert read == {**told, "password": "*****", "said": "token=************"}

@@ -83,3 +83,25 @@ def test_a_library_alone_has_no_line_of_the_user():
 def test_without_a_traceback_there_is_none():
     assert last_crash("ValueError: said by hand") is None
     assert last_crash("") is None
+
+
+REPORTED = """
+(TrainController pid=19) 2026-12-01 14:01:00,101 WARNING worker_group.py:712 -- Polling failed, safe to ignore
+(TrainController pid=19) Traceback (most recent call last):
+(TrainController pid=19)   File "/app/ray/train/poll.py", line 107, in check_status
+(TrainController pid=19) ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.
+(RayTrainWorker pid=21) epoch 2 done
+"""
+
+
+def test_a_traceback_that_another_process_reported_did_not_end_a_driver_that_spoke_after_it():
+    assert last_crash(f"{REPORTED}Training failed: accuracy 0.76 was NOT reached\n") is None
+    assert last_crash(REPORTED).error == "GetTimeoutError"
+
+
+def test_a_traceback_that_the_driver_itself_only_logged_did_not_end_it():
+    logged = (
+        'ERROR:root:upload failed\nTraceback (most recent call last):\n  File "/app/a.py", line 1, in f\nKeyError: 1\n'
+    )
+    assert last_crash(f"{logged}no data: giving up\n") is None
+    assert last_crash(f"epoch 1\n{logged.partition('failed')[2].lstrip()}buffered line\n").error == "KeyError"

@@ -1,7 +1,9 @@
 """A submission is followed to its real end: no lost line, no silence taken for a failure."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,8 +72,35 @@ async def test_a_restarted_triggerer_goes_on_at_the_byte_where_it_stopped(world:
     world.steps = [prints(world, "three\n"), becomes(world, JobStatus.SUCCEEDED)]
     await follow(world, tmp_path)
     assert await archived(world, tmp_path) == b"one\ntwo\nthree\n"
-    assert "one" not in world.said
-    assert "three" in world.said
+    assert [line for line in world.said if line in ("one", "two", "three")] == ["one", "two", "three"]
+    assert any("bytes 0 to 8 (again" in line for line in world.said)  # it may have been killed before it said them
+
+
+async def test_of_a_flood_of_lines_the_task_log_shows_both_ends_and_the_archive_has_all(
+    world: World, tmp_path: Path
+) -> None:
+    text = "".join(f"line {number}\n" for number in range(5000))
+    world.steps = [prints(world, text), becomes(world, JobStatus.SUCCEEDED)]
+    await follow(world, tmp_path)
+    shown = [line for line in world.said if line.startswith("line ")]
+    assert (len(shown), shown[0], shown[-1]) == (1000, "line 0", "line 4999")
+    assert any("4000 lines" in line and "archive" in line for line in world.said)
+    assert await archived(world, tmp_path) == text.encode()
+
+
+async def test_others_have_their_turn_while_many_lines_are_said(world: World, tmp_path: Path) -> None:
+    turns = []
+
+    async def others() -> None:
+        while True:
+            turns.append(sum(line.startswith("line ") for line in world.said))
+            await asyncio.sleep(0)
+
+    world.steps = [prints(world, "".join(f"line {n}\n" for n in range(900))), becomes(world, JobStatus.SUCCEEDED)]
+    beside = asyncio.create_task(others())
+    await follow(world, tmp_path)
+    beside.cancel()
+    assert max(after - before for before, after in pairwise(turns)) <= 50
 
 
 async def test_the_result_carries_the_last_progress_report(world: World, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from rayflight.airflow import access, metrics, outcomes
+from rayflight.airflow import access, forms, metrics, outcomes
 from rayflight.airflow.links import ArchiveLink, RayDashboardLink
 from rayflight.airflow.retry import DiagnosisRetryPolicy
 from rayflight.errors import InvalidSpec, RayflightError
@@ -39,13 +39,13 @@ class FlightOperator(BaseOperator):
         flight: FlightData | None = None,
         conn_id: str = access.DEFAULT_CONNECTION,
         deferrable: bool = True,
-        timeout: timedelta = timedelta(minutes=30),
+        timeout: timedelta | str = "30m",
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("retry_policy", DiagnosisRetryPolicy())
         super().__init__(**kwargs)
         self.flight, self.conn_id = flight, conn_id
-        self.deferrable, self.timeout = deferrable, timeout
+        self.deferrable, self.timeout = deferrable, forms.span(timeout, field="timeout")
 
     def the_flight(self) -> Flight:
         """The flight that was handed over. Raises InvalidSpec when there is none."""

@@ -46,15 +46,16 @@ class SubmitRayJob(FlightOperator):
         self,
         *,
         job: JobInput | None = None,
-        timeout: timedelta | None = None,
-        ready_timeout: timedelta = timedelta(minutes=30),
+        timeout: timedelta | str | None = None,
+        ready_timeout: timedelta | str = "30m",
         wait: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.job, self.wait = plain(job), wait
         self.followed: Mapping[str, Any] | None = None  # what this process follows now, for on_kill
-        self.train_timeout, self.ready_timeout = timeout, ready_timeout
+        self.train_timeout = None if timeout is None else forms.span(timeout, field="timeout")
+        self.ready_timeout = forms.span(ready_timeout, field="ready_timeout")
 
     def execute(self, context: Context) -> Any:
         """Submit at once where the cluster is fit; else prepare the next one first."""

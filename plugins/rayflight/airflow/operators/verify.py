@@ -29,9 +29,7 @@ class VerifyRayCluster(FlightOperator):
 
     template_fields = (*FlightOperator.template_fields, "on_fail")
 
-    def __init__(
-        self, *, on_fail: str | None = None, timeout: timedelta = timedelta(minutes=10), **kwargs: Any
-    ) -> None:
+    def __init__(self, *, on_fail: str | None = None, timeout: timedelta | str = "10m", **kwargs: Any) -> None:
         kwargs["outlets"] = [*kwargs.get("outlets", ()), VERIFIED]
         super().__init__(timeout=timeout, **kwargs)
         self.on_fail = on_fail
