@@ -301,7 +301,8 @@ class Follower:
             snapshot = None
         if snapshot is not None and snapshot.cluster is None:
             await self._lost(self.tools.backend.jobs(self.ref))
-        if snapshot is not None and _is_suspended(snapshot):
+        # With Ray's own state in sight it is only the log that cannot be had: a dead driver on a GCS that lives on.
+        if snapshot is not None and (_is_suspended(snapshot) or snapshot.ray is not None):
             self._stop_if_hopeless(snapshot, log, now)
         if now - self.silent_since >= _SILENCE or (self.deadline and now >= self.deadline):
             diagnosis = diagnose(snapshot) if snapshot else Diagnosis(verdict="unknown", facts=(str(error),))

@@ -13,7 +13,7 @@ from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, JobFailed
 from rayflight.findings import Decision
 from rayflight.lifecycle.following import Follower, Outcome
-from rayflight.snapshot.model import Snapshot
+from rayflight.snapshot.model import PlacementGroup, Ray, Snapshot
 from rayflight.states import JobStatus
 from tests.made_up import head, snapshot, worker
 from tests.world import World, flight
@@ -194,3 +194,15 @@ async def test_a_worker_that_died_is_looked_at_until_kubernetes_says_why(world: 
         await follow(world, tmp_path)
     assert raised.value.diagnosis.cause is not None
     assert (raised.value.diagnosis.cause.id, looks) == ("pod-evicted", 3)
+
+
+async def test_a_job_that_can_never_finish_ends_also_where_its_log_cannot_be_had(world: World, tmp_path: Path):
+    async def unreadable(*_: object) -> bytes:
+        raise ApiUnreachable("The driver's node is gone")
+
+    group = PlacementGroup(id="pg", state="PENDING", since="2026-12-01T10:00:00.000Z", bundles=({"GPU": 64.0},))
+    world.ray.read_driver_log = unreadable  # type: ignore[assignment, method-assign]
+    world.seen = replace(snapshot(), ray=replace(snapshot().ray or Ray(), placement_groups=(group,)))
+    world.steps = [lambda: None] * 30
+    with pytest.raises(JobFailed, match="can never finish"):
+        await follow(world, tmp_path)
