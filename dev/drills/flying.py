@@ -146,7 +146,8 @@ class DrillFlight:
             if not drill.cause and not answer.error and self.hangar.client.run_state(run) not in RUN_ENDED:
                 answer.proof = f"the run did not end within {drill.seconds:.0f} s"
             elif drill.proof:
-                answer.proof = proofs.PROOFS[drill.proof](self.hangar.observer, self.scene)
+                trained = self.hangar.client.xcom(run, answers.TRAIN, index)
+                answer.proof = proofs.PROOFS[drill.proof](self.hangar.observer, self.scene, trained)
             elif answer.retried and answer.retry_after and answer.retry_after > _USUAL_DELAY:
                 answer.proof = self._retried_early(run, index, answer)
             elif not drill.cause and drill.says:

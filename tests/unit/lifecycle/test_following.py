@@ -13,7 +13,7 @@ from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, JobFailed
 from rayflight.findings import Decision
 from rayflight.lifecycle.following import Follower, Outcome
-from rayflight.snapshot.model import PlacementGroup, Ray, Snapshot
+from rayflight.snapshot.model import PlacementGroup, Snapshot
 from rayflight.states import JobStatus
 from tests.made_up import head, snapshot, worker
 from tests.world import World, flight
@@ -202,7 +202,9 @@ async def test_a_job_that_can_never_finish_ends_also_where_its_log_cannot_be_had
 
     group = PlacementGroup(id="pg", state="PENDING", since="2026-12-01T10:00:00.000Z", bundles=({"GPU": 64.0},))
     world.ray.read_driver_log = unreadable  # type: ignore[assignment, method-assign]
-    world.seen = replace(snapshot(), ray=replace(snapshot().ray or Ray(), placement_groups=(group,)))
+    seen = snapshot()
+    assert seen.ray is not None
+    world.seen = replace(seen, ray=replace(seen.ray, placement_groups=(group,)))
     world.steps = [lambda: None] * 30
     with pytest.raises(JobFailed, match="can never finish"):
         await follow(world, tmp_path)
