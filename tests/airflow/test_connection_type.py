@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -117,6 +118,13 @@ def test_the_test_button_looks_at_the_archive_too(connection: Any, monkeypatch: 
     monkeypatch.setattr(access, "backend", lambda _: World())
     worked, said = connection("team", archive="bucket/path").test_connection()
     assert (worked, "it is not a URL" in said) == (False, True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("s3fs") is not None, reason="s3fs is installed here")
+def test_the_test_button_names_the_package_that_the_archive_needs(connection: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(access, "backend", lambda _: World())
+    worked, said = connection("team", archive="s3://bucket/path").test_connection()
+    assert (worked, "Next: pip install 'apache-airflow-providers-amazon[s3fs]'" in said) == (False, True)
 
 
 def test_an_api_server_that_is_not_there_is_named(connection: Any):

@@ -8,6 +8,7 @@ clusters are processes of this machine (extras folder, ray, network).
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,19 @@ if TYPE_CHECKING:
 DEFAULT_CONNECTION = "kubernetes_default"
 NAMED = "kubernetes_conn_id"
 _CREDENTIALS = {"kube_config_path", "kube_config", "in_cluster", "cluster_context"}
+# The extras that mean something here, by backend; those of the other backend are not refused: a form stores them, too.
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    "kubernetes": (
+        "backend", NAMED, "kube_config_path", "kube_config", "in_cluster", "cluster_context", "token", "namespace",
+        "allowed_namespaces", "dashboard", "archive", "disable_verify_ssl",
+    ),
+    "local": ("backend", "folder", "ray", "network", "namespace", "allowed_namespaces", "archive"),
+}  # fmt: skip
+# Of Airflow's own `kubernetes` connections: they mean something to its pods and nothing to a flight.
+_IGNORED = (
+    "disable_tcp_keepalive", "xcom_sidecar_container_image", "xcom_sidecar_container_resources",
+    "xcom_sidecar_container_security_context",
+)  # fmt: skip
 _PREFIX = "extra__kubernetes__"  # old connections carry their extras under this prefix
 
 
@@ -106,6 +120,7 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> Access:
     try:
         if kind not in _KINDS:
             raise ValueError(f"backend is {kind!r}, it must be one of {', '.join(_KINDS)}")
+        _refuse_unknown(values)
         return _KINDS[kind](values)
     except InvalidSpec as error:
         raise _unusable(conn_id, error.why, error.next_step) from None
@@ -113,9 +128,27 @@ def from_extras(conn_id: str, extras: Mapping[str, Any]) -> Access:
         raise _unusable(conn_id, str(error), "correct its extras") from None
 
 
+def _refuse_unknown(values: Mapping[str, Any]) -> None:
+    """An extra that nobody reads is mostly one that was written wrong, and the flight would go elsewhere for it."""
+    known = {name for names in _KNOWN.values() for name in names}
+    for name in sorted(set(values) - known - set(_IGNORED)):
+        close = difflib.get_close_matches(name, sorted(known), n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"{name}: unknown extra{hint}")
+
+
+def _refuse_two_sources(values: Mapping[str, Any]) -> None:
+    """KubeAccess refuses it, too, by the names of its own fields."""
+    given = [name for name in ("kube_config_path", "kube_config") if values.get(name)]
+    given += ["in_cluster"] if forms.truth(values.get("in_cluster", False), field="in_cluster") else []
+    if len(given) > 1:
+        raise ValueError(f"{', '.join(given[:-1])} and {given[-1]} are set, and each says where the credentials are")
+
+
 def _kubernetes(values: Mapping[str, Any]) -> Access:
     from rayflight.kube.access import KubeAccess
 
+    _refuse_two_sources(values)
     allowed = values.get("allowed_namespaces") or ()
     return KubeAccess(
         kubeconfig=values.get("kube_config_path"),

@@ -36,7 +36,7 @@ class RayflightHook(BaseHook):
             said = asyncio.run(_ask(self.get_conn()))
             url = access.extras(self.rayflight_conn_id).get("archive")
             if url is not None:
-                access.archive(str(url))
+                access.archive(str(url)).require_library()
         except RayflightError as error:
             return False, str(error)
         return True, said

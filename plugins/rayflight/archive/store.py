@@ -14,6 +14,10 @@ from rayflight.errors import ArchiveNotShared, InvalidSpec
 from rayflight.masking import Masker, masked
 
 MARKER = "flight.json"
+_AMAZON, _AZURE = "apache-airflow-providers-amazon[s3fs]", "apache-airflow-providers-microsoft-azure"
+# Airflow's providers whose file systems ObjectStoragePath takes, by scheme.
+_PROVIDERS = {"s3": _AMAZON, "s3a": _AMAZON, "gs": "apache-airflow-providers-google"}
+_PROVIDERS |= {"gcs": _PROVIDERS["gs"], "abfs": _AZURE, "abfss": _AZURE, "adl": _AZURE}
 
 
 class ArchivePath(Protocol):
@@ -74,8 +78,27 @@ class Archive:
                 "Cannot write the archive",
                 which=self.url,
                 why=str(error) or type(error).__name__,
-                next_step="set [rayflight] archive (or archive=) to a place that every worker can write",
+                next_step=self._library(error)
+                or "set [rayflight] archive (or archive=) to a place that every worker can write",
             ) from None
+
+    def require_library(self) -> None:
+        """Raises InvalidSpec where what speaks to such a store is not installed. Asks the store nothing."""
+        try:
+            getattr(self.root, "fs", None)  # made here; a plain folder needs none
+        except (ImportError, ValueError) as error:  # Airflow's word where no provider brings that file system
+            raise InvalidSpec(
+                "Unusable archive", which=self.url, why=str(error), next_step=self._library(error)
+            ) from None
+
+    def _library(self, error: Exception) -> str:
+        """What to install, where that is what is missing."""
+        if not isinstance(error, ImportError) and "No filesystem registered" not in str(error):
+            return ""
+        scheme = self.url.partition("://")[0]
+        package = _PROVIDERS.get(scheme)
+        what = f"pip install '{package}'" if package else f"install the fsspec file system of {scheme}://"
+        return f"{what} wherever Airflow runs tasks, triggers and its API server, or name another archive"
 
     async def check(self) -> None:
         """Raises ArchiveNotShared when ``plan``'s marker cannot be read by this process."""

@@ -87,6 +87,7 @@ class LocalBackend:
         """Ray is there, and how its clusters are kept apart from the world."""
         namespace = self._access.allowed()
         await asyncio.to_thread(local_keeping.require_ray, self._access)
+        local_keeping.require_folder(self._access)
         open_ = await asyncio.to_thread(local_keeping.why_not_fenced, self._access)
         kept = f"open to this machine's network ({open_}), guarded by a token" if open_ else "on loopback only"
         return (

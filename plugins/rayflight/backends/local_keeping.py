@@ -81,6 +81,18 @@ def require_ray(access: LocalAccess) -> None:
         )
 
 
+def require_folder(access: LocalAccess) -> None:
+    """Raises InvalidSpec where no record of a cluster could be written. Makes nothing."""
+    there = next(path for path in (access.folder, *access.folder.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidSpec(
+            "Cannot write to the folder of local clusters",
+            which=str(access.folder),
+            why=f"{there} is {'not writable for this user' if there.is_dir() else 'no folder'}",
+            next_step="name another in the connection's extra `folder`, or let the user of Airflow write there",
+        )
+
+
 def why_not_fenced(access: LocalAccess) -> str:
     """Why clusters do not get a network of their own; empty when they do. Asks the system by trying."""
     if access.network != "fenced":

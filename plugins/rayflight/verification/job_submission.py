@@ -30,6 +30,11 @@ _NEVER_STARTED = (
     "no process of the probe started there: Ray's processes find the head by its name, so look at that pod's DNS "
     "first, then at raylet.out and the disk of the pod"
 )
+_FELL_SILENT = (
+    "a rank that began and gave no answer hangs in its driver or on the network: run `nvidia-smi` in the pod that is "
+    "named first and read the kernel's log of its node; all ranks stand in verification.json of the run's archive"
+)
+_NAMED = 3  # silent ranks in one sentence
 _NOTICED = 0.9  # of the fastest link: a smaller difference names nobody
 _REDUCING = ("add", "all_reduce", "collective")
 # Questions of the probe that have a row of their own here.
@@ -71,7 +76,7 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
         level=4,
         subject="verification job",
         expected=f"{counted(want, 'bundle')} placed, each with a rank that answers",
-        next_step="read the verification job's driver log",
+        next_step="read what the verification job printed (its driver log, on Ray's dashboard and in the archive)",
     )
     if probed is None:
         return row.failed("the job gave no result", evidence=probe_log[-1000:])
@@ -83,7 +88,7 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
     broken = [rank for rank in probed.ranks if _unanswered(rank)]
     errors = "; ".join(f"{_placed(rank)}: {_unanswered(rank)}" for rank in broken)
     text = f"{counted(len(probed.ranks), 'rank')} in {probed.total_seconds:.1f} s"
-    text += f", silent: {', '.join(map(rank_named, mute))}" if mute else ""
+    text += f", {_silent(mute)}" if mute else ""
     numbers = Counter(rank.get("rank") for rank in probed.ranks)
     twice = sorted(f"{given}" for given, count in numbers.items() if count > 1)
     text += f", more than one rank with the number {', '.join(twice)}" if twice else ""
@@ -92,7 +97,15 @@ def _ran(spec: ClusterSpec, probed: Probed | None, probe_log: str) -> Check:
     blamed = facts_of((mute or broken)[0]) if mute or broken else {}
     if any(rank.get("python") is None for rank in mute):
         row = replace(row, next_step=_NEVER_STARTED)
+    elif mute:
+        row = replace(row, next_step=_FELL_SILENT)
     return replace(row, facts=blamed).judged(right, text, evidence=errors)
+
+
+def _silent(mute: Sequence[Answers]) -> str:
+    """A few by name: every one has its answers in the evidence."""
+    more = f" and {len(mute) - _NAMED} more" if len(mute) > _NAMED else ""
+    return f"{len(mute)} silent: {', '.join(map(rank_named, mute[:_NAMED]))}{more}"
 
 
 def _unanswered(rank: Answers) -> str:

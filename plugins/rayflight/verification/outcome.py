@@ -26,6 +26,7 @@ DECIDED: Mapping[str, Decision] = {
     "token-required": Decision.FAIL,
     "versions-alike": Decision.FAIL,
 }
+_ITEMS, _LENGTH = 3, 400  # of a list in a sentence; characters of one item
 _ELSEWHERE = Decision.RETRY_ELSEWHERE
 
 # Rows that must have been seen: a training on devices that nobody saw is what verification is there to prevent.
@@ -84,7 +85,8 @@ def diagnosis_from_checks(checks: Iterable[Check]) -> Diagnosis:
 
 def _finding(check: Check, every: tuple[Check, ...], cause: Finding | None = None) -> Finding:
     unseen = check.verdict == Verdict.UNKNOWN
-    seen = f"{check.observed} ({check.evidence})" if check.evidence else check.observed
+    evidence = brief(check.evidence)
+    seen = f"{brief(check.observed)} ({evidence})" if evidence else brief(check.observed)
     pod, node = check.facts.get("pod"), check.facts.get("node")
     return Finding(
         id=f"verification-{check.id}",
@@ -104,3 +106,11 @@ def _also(check: Check, every: tuple[Check, ...]) -> str:
     same = [it for it in every if it.id == check.id and it.verdict != Verdict.NOT_APPLICABLE]
     bad = [it for it in same if it.verdict == check.verdict]
     return f" [{len(bad)} of {len(same)}]" if len(same) > 1 else ""
+
+
+def brief(text: str) -> str:
+    """The first items of a list in words, and how many more there are: the matrix in the archive has all of them."""
+    items = text.split("; ")
+    kept, rest = items[:_ITEMS], len(items) - _ITEMS
+    kept = [item if len(item) <= _LENGTH else f"{item[:_LENGTH].rstrip()} ..." for item in kept]
+    return "; ".join([*kept, *([f"and {rest} more in verification.json"] if rest > 0 else [])])

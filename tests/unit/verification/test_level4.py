@@ -44,10 +44,10 @@ def test_bundles_without_room_fail_with_what_was_free():
     ("probed", "words"),
     [
         (result(rank(0)), "1 rank in 3.2 s"),
-        (result(rank(0), rank(1, python=None, error="describe: no answer within 60 s")), "silent: rank 1"),
+        (result(rank(0), rank(1, python=None, error="describe: no answer within 60 s")), "1 silent: rank 1"),
         (result(rank(0), rank(1, error="describe: CUDA error")), "2 ranks"),
         (result(rank(0), rank(1, failed={"surroundings": "OSError: no"})), "2 ranks"),
-        (result(rank(0), rank(1, failed={"compute": "did not answer within 30 s"})), "silent: rank 1"),
+        (result(rank(0), rank(1, failed={"compute": "did not answer within 30 s"})), "1 silent: rank 1"),
     ],
 )
 def test_a_missing_silent_or_failing_rank_fails_the_probe(probed, words):
@@ -234,3 +234,15 @@ def test_what_could_not_be_seen_is_a_gap_and_blocks_only_where_it_must_be_seen()
     assert "nodes-match" in found.gaps[0]
     silent = verify_all(spec(), SEEN, result(rank(0)))
     assert {check.id for check in blocking(silent)} >= {"probe-ran", "gpu-count"}
+
+
+def test_many_silent_ranks_are_told_in_a_sentence_that_can_be_read():
+    mute = [rank(number, failed={"compute": "did not answer within 60 s"}) for number in range(1, 100)]
+    (row,) = rows("probe-ran", probed=result(rank(0), *mute))
+    assert "99 silent: rank 1" in row.observed
+    assert row.observed.endswith("and 96 more")
+    assert row.evidence.count("did not answer") == 99  # the matrix has them all
+    said = diagnosis_from_checks([row]).sentence()
+    assert len(said) < 1200
+    assert "and 96 more in verification.json" in said
+    assert "run `nvidia-smi` in the pod that is named first" in said
