@@ -77,7 +77,7 @@ def test_the_parameters_of_training_run_and_their_defaults():
     defaults = {
         name: "empty" if found.kind is found.VAR_KEYWORD else shown(found.default) for name, found in parameters.items()
     }
-    assert {name: cells[0] for name, cells in tables("usage.md")["training_run"].items()} == defaults
+    assert {name.strip("*"): cells[0] for name, cells in tables("usage.md")["training_run"].items()} == defaults
 
 
 def shown(default: object) -> str:
@@ -107,3 +107,10 @@ def test_links_lead_somewhere(document: str):
 
 def test_the_readme_leads_here():
     assert "docs/usage.md" in (ROOT / "README.md").read_text()
+
+
+def test_a_keyword_that_training_run_does_not_know_is_refused_by_its_name():
+    with DAG("typo"), pytest.raises(TypeError, match=r"training_run\(\) .* 'retrys', did you mean 'retries'\?"):
+        training_run(cluster="gpu-2x1", job=None, retrys=3)
+    with DAG("known"):
+        training_run(cluster="gpu-2x1", job=None, deferrable=False, queue="gpu", pool="gpus", pool_slots=2)

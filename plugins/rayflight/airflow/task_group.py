@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import BaseOperator, TaskGroup
 
 from rayflight.airflow import access
 from rayflight.airflow.operators import (
@@ -17,6 +19,7 @@ from rayflight.airflow.operators import (
     SubmitRayJob,
     VerifyRayCluster,
 )
+from rayflight.airflow.operators.base import FlightOperator
 from rayflight.airflow.sensors import RayClusterReadySensor
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ def training_run(  # noqa: PLR0913 - one call wires a whole flight
     inside a mapped task group. ``job=None`` flies without training (a check of a GPU pool). ``task_args`` (deferrable,
     queue, callbacks, …) go to every task; ``pool`` and ``pool_slots`` to all but the teardowns, which give GPUs back.
     """
+    _refuse_unknown(task_args)
     common = {
         "conn_id": conn_id,
         "retries": retries,
@@ -92,3 +96,16 @@ def training_run(  # noqa: PLR0913 - one call wires a whole flight
         collected.as_teardown(setups=setups)
         landed.as_teardown(setups=setups, on_failure_fail_dagrun=True)
     return group
+
+
+def _refuse_unknown(task_args: Mapping[str, Any]) -> None:
+    """By the name of what was called: the operators would refuse it as well, each for a task that nobody wrote."""
+    own = inspect.signature(training_run).parameters
+    known = {*own, *inspect.signature(FlightOperator).parameters, *inspect.signature(BaseOperator).parameters}
+    # Of one task alone, or set by the group.
+    known -= {"task_args", "kwargs", "self", "task_id", "flight", "task_group", "dag"}
+    for name in task_args:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"training_run() got an unexpected keyword argument {name!r}{hint}")

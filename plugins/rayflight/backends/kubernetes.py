@@ -17,11 +17,11 @@ from rayflight.backends.kube_observe import Observer
 from rayflight.backends.kube_preflight import Preflight
 from rayflight.backends.kube_watch import ClusterWatch
 from rayflight.backends.stored import reference
-from rayflight.errors import ClusterGone, Conflict, RequestRejected
+from rayflight.errors import ApiError, ClusterGone, Conflict, RequestRejected
 from rayflight.kube.access import KubeAccess
 from rayflight.kube.client import KubeClient
 from rayflight.kube.hub import Hub, shared
-from rayflight.kube.resources import PODS, RAYCLUSTERS
+from rayflight.kube.resources import NAMESPACES, PODS, RAYCLUSTERS
 from rayflight.labels import Owner
 from rayflight.rayjobs.client import RayJobsClient
 from rayflight.snapshot.model import Snapshot
@@ -84,6 +84,13 @@ class KubernetesBackend:
         """Clusters that carry these labels, oldest first."""
         found = await self._client.list(RAYCLUSTERS, self._access.allowed(namespace), selector=selector)
         return sorted((reference(item) for item in found.items), key=lambda ref: (ref.created_at or "", ref.name))
+
+    async def lacks_namespace(self, namespace: str) -> bool:
+        """Whether the API server says that there is none of that name; who may not ask is told nothing."""
+        try:
+            return await self._client.get(NAMESPACES, namespace) is None
+        except ApiError:
+            return False
 
     async def annotate(self, ref: ClusterRef, annotations: Mapping[str, str | None]) -> None:
         """Set (or with None remove) annotations; refuses another UID. Raises ClusterGone."""

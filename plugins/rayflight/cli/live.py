@@ -48,6 +48,13 @@ async def _cluster(access: KubeAccess, name: str) -> AsyncIterator[tuple[Kuberne
     async with KubernetesBackend(access) as backend:
         refs = await backend.find(access.namespace, "")
         ref = next((item for item in refs if item.name == name), None)
+        if ref is None and not refs and await backend.lacks_namespace(access.namespace):
+            raise InvalidSpec(
+                "No such namespace:",
+                which=access.namespace,
+                why="the API server has none of that name",
+                next_step="correct it, or name another API server with --context or --kubeconfig",
+            )
         if ref is None:
             there = ", ".join(item.name for item in refs) or "none"
             raise InvalidSpec(

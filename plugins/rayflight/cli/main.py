@@ -6,11 +6,13 @@ import asyncio
 import json
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rayflight.cli.wording import of_the_command
 from rayflight.diagnosis import diagnose_moments, report
 from rayflight.errors import InvalidSpec, RayflightError
 from rayflight.findings import Diagnosis
@@ -34,6 +36,22 @@ app = typer.Typer(
 
 Kubeconfig = Annotated[str | None, typer.Option(help="Kubeconfig file (default: $KUBECONFIG, then ~/.kube/config).")]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it with the option's value
+    if wanted:
+        typer.echo(f"rayflight {metadata.version('rayflight')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _every(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Ray on Kubernetes, explained."""
 
 
 @app.command()
@@ -71,7 +89,7 @@ def snapshot(
     """Save objects and logs of both layers as plain files, with secrets masked."""
     from rayflight.cli.live import saved
 
-    access, name = _live(target, kubeconfig, context)
+    access, name = _live(target, kubeconfig, context, "Cannot save", "it is no NAMESPACE/CLUSTER")
     if not output.parent.is_dir():
         raise InvalidSpec(
             "Cannot write the bundle",
@@ -97,7 +115,8 @@ def _moments(target: str, cluster: str | None, kubeconfig: str | None, context: 
                 return _the_ill_one(folder, several)
     from rayflight.cli.live import observed
 
-    access, name = _live(target, kubeconfig, context)
+    why = "it is no file, no folder and no NAMESPACE/CLUSTER"
+    access, name = _live(target, kubeconfig, context, "Cannot diagnose", why)
     return (asyncio.run(observed(access, name)),)
 
 
@@ -115,14 +134,14 @@ def _the_ill_one(folder: Path, several: SeveralClusters) -> Sequence[Snapshot]:
     return moments
 
 
-def _live(target: str, kubeconfig: str | None, context: str | None) -> tuple[KubeAccess, str]:
+def _live(target: str, kubeconfig: str | None, context: str | None, what: str, why: str) -> tuple[KubeAccess, str]:
     found = _LIVE.fullmatch(target)
     if found is None:
         raise InvalidSpec(
-            "Cannot diagnose",
+            what,
             which=repr(target),
-            why="it is no file, no folder and no NAMESPACE/CLUSTER",
-            next_step="name one of the three",
+            why=why,
+            next_step="write it like ml/rf-train-0123456789-a1" + (", or name what is there" if "file" in why else ""),
         )
     from rayflight.kube.access import KubeAccess
 
@@ -134,7 +153,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except RayflightError as error:
-        sys.exit(_refuse(str(error)))
+        sys.exit(_refuse(of_the_command(str(error))))
     except Exception as error:
         # Typer brings its own copy of click: its errors are known by what they can do.
         if not hasattr(error, "format_message"):

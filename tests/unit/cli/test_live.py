@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import tarfile
+from importlib import metadata
 
 import pytest
 import yaml
@@ -66,6 +67,35 @@ async def test_a_cluster_that_is_not_there_is_bad_input(kube, tmp_path, monkeypa
     ran = await command(kube, tmp_path, monkeypatch, capsys, "diagnose", f"{NAMESPACE}/nobody")
     assert ran.code == 3
     assert "it knows c" in ran.err
+
+
+async def test_a_namespace_that_is_not_there_is_told_as_such(kube, tmp_path, monkeypatch, capsys):
+    kube.script("GET", "/apis/ray.io/v1/namespaces/nowhere/rayclusters", {"metadata": {}, "items": []})
+    ran = await command(kube, tmp_path, monkeypatch, capsys, "diagnose", "nowhere/c")
+    assert ran.code == 3
+    assert "No such namespace: nowhere" in ran.err
+
+
+async def test_credentials_that_are_refused_are_told_in_words_of_the_command(kube, tmp_path, monkeypatch, capsys):
+    config = {**dict(kube.access().inline or {}), "users": [], "contexts": []}
+    path = tmp_path / "broken"
+    path.write_text(yaml.safe_dump(config))
+    ran = await asyncio.to_thread(Command(monkeypatch, capsys), "diagnose", "case/c", "--kubeconfig", path)
+    assert ran.code == 3
+    assert "--kubeconfig" in ran.err
+    assert "connection" not in ran.err
+
+
+async def test_what_snapshot_takes_is_named_by_its_refusal(monkeypatch, capsys, tmp_path):
+    ran = await asyncio.to_thread(Command(monkeypatch, capsys), "snapshot", "abc", "-o", tmp_path / "b.tar.gz")
+    assert ran.code == 3
+    assert "Cannot save 'abc': it is no NAMESPACE/CLUSTER. Next: write it like" in ran.err
+    assert "folder" not in ran.err
+
+
+async def test_the_version_is_printed(monkeypatch, capsys):
+    ran = await asyncio.to_thread(Command(monkeypatch, capsys), "--version")
+    assert (ran.code, ran.out) == (0, f"rayflight {metadata.version('rayflight')}\n")
 
 
 async def test_a_bundle_gives_the_same_cause_elsewhere_and_holds_no_secret(kube, tmp_path, monkeypatch, capsys):
