@@ -71,10 +71,9 @@ def test_bad_input_ends_in_one_sentence_and_leaves_nothing(
     operator: type[PlanFlight], given: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     arguments = {"cluster": SHAPE, "job": JOB, "archive": tmp_path.as_uri(), **given}
-    task = operator(task_id="plan", **arguments)
     context = a_context()
     with pytest.raises(InvalidSpec, match=re.escape(sentence)) as refused:
-        task.execute(context)
+        operator(task_id="plan", **arguments).execute(context)
     assert_one_sentence(refused.value)
     assert list(tmp_path.iterdir()) == []
     assert context["ti"].pushed == {}
@@ -115,9 +114,8 @@ SUBMISSIONS: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_submission_that_cannot_be_made_is_refused_before_the_cluster_is_asked(
     given: dict[str, Any], sentence: str
 ) -> None:
-    task = SubmitRayJob(task_id="train", **{"flight": flight().to_dict(), **given})
     with pytest.raises(InvalidSpec, match=re.escape(sentence)) as refused:
-        task.execute(a_context(task_id="train"))
+        SubmitRayJob(task_id="train", **{"flight": flight().to_dict(), **given}).execute(a_context(task_id="train"))
     assert_one_sentence(refused.value)
 
 

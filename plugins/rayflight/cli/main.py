@@ -103,6 +103,20 @@ def snapshot(
         typer.echo(f"Not collected: {line}", err=True)
 
 
+@app.command()
+def check(
+    shapes: Annotated[list[Path], typer.Argument(help="YAML files of shapes, or folders of them.")],
+) -> None:
+    """Check shapes of clusters without any cluster: exit code 0, or 3 when one is refused."""
+    from rayflight.cli.shapes import judged
+
+    refused = 0
+    for said, error in judged(shapes):
+        typer.echo(f"rayflight: {error}" if error else said, err=bool(error))
+        refused += bool(error)
+    raise typer.Exit(BAD_INPUT if refused else HEALTHY)
+
+
 def _moments(target: str, cluster: str | None, kubeconfig: str | None, context: str | None) -> Sequence[Snapshot]:
     path = Path(target)
     if path.exists():

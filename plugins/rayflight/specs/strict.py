@@ -43,6 +43,16 @@ class Strict(BaseModel):
         except ValidationError as error:
             raise refusal(error, cls, which=which or cls.__name__) from None
 
+    @classmethod
+    def check_names(cls, data: object, *, which: str) -> None:
+        """Only whether every field exists: for data of which the values are not known yet."""
+        try:
+            cls.model_validate(data)
+        except ValidationError as error:
+            unknown = [it for it in error.errors(include_url=False) if it["type"] == "extra_forbidden"]
+            if unknown:
+                raise _refused([_text(it, cls) for it in unknown], which) from None
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data without what is default; ``parse`` is the inverse."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -58,7 +68,10 @@ class Strict(BaseModel):
 
 def refusal(error: ValidationError, model: type[BaseModel], *, which: str) -> InvalidSpec:
     """Put everything that pydantic found into one InvalidSpec."""
-    texts = [_text(detail, model) for detail in error.errors(include_url=False)]
+    return _refused([_text(detail, model) for detail in error.errors(include_url=False)], which)
+
+
+def _refused(texts: list[str], which: str) -> InvalidSpec:
     shown = texts[:_SHOWN] + ([f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else [])
     return InvalidSpec(
         "Refused",

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import access, forms, settings
+from rayflight.airflow import access, forms, literals, settings
 from rayflight.airflow.links import ArchiveLink
 from rayflight.airflow.operators.base import FlightOperator, attempt, plain
 
@@ -61,6 +61,7 @@ class PlanFlight(FlightOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        literals.check(self.task_id, cluster=cluster, job=job, teardown=teardown, resize=resize)
         self.cluster, self.job, self.resize = plain(cluster), plain(job), resize
         self.on_fail = on_fail
         self.namespace, self.teardown, self.verify = namespace, plain(teardown), verify

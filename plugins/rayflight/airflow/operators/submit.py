@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from rayflight.airflow import access, forms, metrics
+from rayflight.airflow import access, forms, literals, metrics
 from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.airflow.links import RayDashboardLink
 from rayflight.airflow.operators.base import FlightOperator, plain
@@ -52,6 +52,7 @@ class SubmitRayJob(FlightOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        literals.check(self.task_id, job=job)
         self.job, self.wait = plain(job), wait
         self.followed: Mapping[str, Any] | None = None  # what this process follows now, for on_kill
         self.train_timeout = None if timeout is None else forms.span(timeout, field="timeout")
