@@ -95,7 +95,15 @@ async def _look(tools: Tools, ref: ClusterRef) -> Snapshot:
     if cluster is None:
         return snapshot
     running = sum(1 for pod in snapshot.pods if pod.phase == "Running" and pod.deleting_since is None)
-    return await tools.observe(ref) if running >= cluster.desired_pods else snapshot
+    return await tools.observe(ref) if running >= cluster.desired_pods or _seeks_its_head(snapshot) else snapshot
+
+
+def _seeks_its_head(snapshot: Snapshot) -> bool:
+    """Whether a worker's init container still looks for a head that is Ready: why, only Ray's answer can tell."""
+    served = snapshot.head.condition("Ready") if snapshot.head else None
+    if served is None or served.status != "True":
+        return False
+    return any(item.init and item.state == "running" for pod in snapshot.workers() for item in pod.containers)
 
 
 def _stop_if_gone(ref: ClusterRef, snapshot: Snapshot) -> None:
