@@ -16,6 +16,15 @@ PARAMS = {
     "namespace": Param(None, type=["null", "string"], title="Namespace", description="Empty: the connection's own."),
     "claim": Param(None, type=["null", "string"], title="Checkpoint claim", description="A ReadWriteMany claim."),
     "epochs": Param(5, type="integer", minimum=1, maximum=1000, title="Epochs", section="Training"),
+    "accuracy": Param(
+        0.95,
+        type="number",
+        minimum=0,
+        maximum=1,
+        title="Accuracy on held-out data",
+        description="Below it the training fails: 0.95 takes 4 epochs. 0: whatever is reached.",
+        section="Training",
+    ),
     "script_args": Param("", type="string", title="More arguments of the script", section="Training"),
     "verify": Param(True, type="boolean", title="Verify the GPUs first", section="Flight"),  # noqa: FBT003
     "on_fail": Param(
@@ -40,7 +49,8 @@ with DAG("train_ddp", params=PARAMS, schedule=None, catchup=False, tags=["rayfli
         namespace="{{ params.namespace or '' }}",
         job={
             "entrypoint": "python3 train.py --workers {{ params.workers }}"
-            " --gpus-per-worker {{ params.gpus_per_worker }} --epochs {{ params.epochs }} {{ params.script_args }}",
+            " --gpus-per-worker {{ params.gpus_per_worker }} --epochs {{ params.epochs }}"
+            " --accuracy {{ params.accuracy }} {{ params.script_args }}",
             "working_dir": str(TRAINING),
             "storage": "{{ params.claim or '' }}",
         },

@@ -91,3 +91,9 @@ def test_the_trigger_form_bounds_what_people_can_ask_for() -> None:
     params = load("train_ddp").params
     with pytest.raises(ValueError, match="65"):
         params.get_param("workers").resolve(65)
+
+
+def test_what_makes_a_short_training_fail_stands_in_its_form() -> None:
+    dag = load("train_ddp")
+    assert "Below it the training fails" in dag.params.get_param("accuracy").description
+    assert "--accuracy {{ params.accuracy }} {{ params.script_args }}" in dag.get_task("flight.plan").job["entrypoint"]
