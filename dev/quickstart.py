@@ -145,13 +145,14 @@ def _require_port(port: int, told: Mapping[str, Any]) -> None:
 
 def _mended(folder: Path, told: Mapping[str, Any]) -> str:
     """What was started again, in words. Raises Refused for what does not come to life."""
-    with _alone(folder):
-        again = quickstart_repair.restart(folder / "airflow", told["environment"])
-        if again:
+    again: list[str] = []
+    if quickstart_repair.dead(folder / "airflow"):
+        with _alone(folder):  # two that mend at once would start it twice
+            again = quickstart_repair.restart(folder / "airflow", told["environment"])
             print(f"{', '.join(again)} had ended, starting again ...", flush=True)
-        client = AirflowClient(told["url"], "admin", told["password"])
-        silent = quickstart_repair.silent(folder / "airflow", client, again)
-        client.close()
+    client = AirflowClient(told["url"], "admin", told["password"])
+    silent = quickstart_repair.silent(folder / "airflow", client, again)
+    client.close()
     if silent:
         raise Refused(
             f"Airflow at {told['url']} is up and not healthy: {silent}. "
@@ -176,7 +177,8 @@ def clear(folder: Path) -> tuple[int, int]:
 
     How many processes of Airflow and how many runs it was.
     """
-    _up_file(folder).unlink(missing_ok=True)
+    for path in (_up_file(folder), _script(folder)):  # they hold secrets of what is ended now
+        path.unlink(missing_ok=True)
     ended, left = quickstart_processes.end(folder / "airflow")
     if left:
         raise Refused(f"Processes {left} of Airflow do not end even on SIGKILL. Next: see what they wait for.")

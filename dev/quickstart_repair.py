@@ -24,14 +24,19 @@ def lives(home: Path) -> bool:
     return any(components(home).values())
 
 
+def dead(home: Path) -> list[str]:
+    """Components that were started and run no more."""
+    return [name for name, alive in components(home).items() if not alive and name in COMMANDS]
+
+
 def restart(home: Path, environment: Mapping[str, str]) -> list[str]:
     """Start what has died; the names of it."""
-    dead = [name for name, alive in components(home).items() if not alive and name in COMMANDS]
-    for name in dead:
+    gone = dead(home)
+    for name in gone:
         log = home / "processes" / f"{name}.log"
         every = {**inherited(), **environment}
         note(home, Component(name, COMMANDS[name], environment=every, log=log, outlive=True))
-    return dead
+    return gone
 
 
 def silent(home: Path, client: AirflowClient, again: Sequence[str]) -> str:

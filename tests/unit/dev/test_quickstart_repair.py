@@ -161,6 +161,20 @@ def test_a_connection_that_a_person_changed_stays_and_the_demo_does_not_fly_ther
     assert "leads away from this machine, where `make demo` flies. Next:" in capsys.readouterr().err
 
 
+def test_flights_on_one_airflow_do_not_wait_for_each_other(folder):
+    with quickstart._alone(folder):
+        told = quickstart._told(folder)
+        assert told is not None
+        assert quickstart._mended(folder, told) == ""
+
+
+def test_what_is_stopped_leaves_no_secrets(folder):
+    (folder / "airflow.sh").touch()
+    assert quickstart.main(["down", "--folder", str(folder)]) == 0
+    assert not (folder / "airflow.sh").exists()
+    assert not (folder / "up.json").exists()
+
+
 def test_the_database_can_be_read_after_a_restart(tmp_path):
     """What a person saved in the UI is encrypted with the key of the first start."""
     first, second = (AirflowHome(tmp_path / "airflow", Settings()) for _ in range(2))
