@@ -88,7 +88,9 @@ def read(folder: Path, cluster: str | None = None) -> Dump:
     case = _plain(folder / "case.json") or {}
     places = _moments(folder)
     if not places:
-        raise _refused(folder, "no file of it is a dump (rayclusters.json, pods.json, ...)")
+        below = [path for depth in range(1, 4) for path in sorted(folder.glob(f"{'*/' * depth}{_ARCHIVED}"))]
+        step = f"name the cluster's own folder in this archive: {', '.join(str(it.parent) for it in below[:3])}"
+        raise _refused(folder, "no file of it is a dump (rayclusters.json, pods.json, ...)", step if below else "")
     answers = [Answers(place) for place in places]
     documents = _manifests(folder / "manifest.yaml")
     namespace, name = _which(folder, case, answers, documents, cluster)

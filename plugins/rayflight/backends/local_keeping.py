@@ -77,7 +77,8 @@ def require_ray(access: LocalAccess) -> None:
             "Ray is not there:",
             which=access.ray,
             why="no such executable",
-            next_step="install rayflight[local], or name another Ray in the connection's extra `ray`",
+            next_step="install it there (pip install '.[local]' in a clone of Rayflight), or name another Ray in the "
+            "connection's extra `ray`",
         )
 
 

@@ -139,6 +139,16 @@ def test_the_archive_of_a_flight_is_read_like_a_bundle(run, tmp_path):
     assert run("diagnose", place).code == 3
 
 
+def test_a_folder_above_it_says_which_one_is_meant(run, tmp_path):
+    place = tmp_path / "flight" / "attempt-1" / "c"
+    place.mkdir(parents=True)
+    (place / "snapshot.json").write_text("{}")
+    for above in (place.parent, place.parents[1], place.parents[2]):
+        ran = run("diagnose", above)
+        assert ran.code == 3
+        assert f"Next: name the cluster's own folder in this archive: {place}" in ran.err
+
+
 def test_a_rayjob_without_a_cluster_is_judged_by_its_own_words(run, tmp_path):
     (tmp_path / "x").mkdir()
     refused = {"metadata": {"name": "rj", "namespace": "ns"}, "status": {"jobDeploymentStatus": "ValidationFailed"}}
