@@ -85,7 +85,10 @@ def environment(
     tree: Tree, *, uid: str, folder: str, devices: Sequence[str], fenced: bool, token_file: str | None
 ) -> dict[str, str]:
     """What the tree's processes see. Nothing of the keeper's own environment: that is Airflow's."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file} if token_file else {}
+    # Unset, Ray would ask for a token as soon as any `ray.init()` of this user has left one in the home folder.
+    token = {"RAY_AUTH_MODE": "disabled"}
+    if token_file:
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file}
     # Libraries look for another interface than loopback unless they are told: in a fence there is none.
     loopback = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"} if fenced else {}
     return {

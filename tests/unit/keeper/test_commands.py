@@ -49,7 +49,8 @@ def test_temporary_files_lie_in_the_trees_own_folder_unless_the_shape_says_other
 
 
 def test_a_token_is_asked_for_where_one_is_given():
-    assert "RAY_AUTH_MODE" not in given(WORKER)
+    # Not unset: a token that the user's own Ray has left in the home folder would switch it on.
+    assert given(WORKER)["RAY_AUTH_MODE"] == "disabled"
     found = given(WORKER, token_file="/state/token", fenced=False)
     assert (found["RAY_AUTH_MODE"], found["RAY_AUTH_TOKEN_PATH"]) == ("token", "/state/token")
     assert "GLOO_SOCKET_IFNAME" not in found
