@@ -37,7 +37,7 @@ def make_read_only(pod: Json, path: str, container: str) -> Done:
 
 def break_dns(pod: Json, container: str) -> Done:
     """The pod asks a resolver that does not answer: names hang, addresses work."""
-    file = Path(f"/proc/{_first(pod, container).pid}/root/etc/resolv.conf")
+    file = Path("/proc", str(_first(pod, container).pid), "root", "etc", "resolv.conf")
     before = file.read_text()
     file.write_text(_NOBODY_THERE)
     return Done(f"{_named(pod)} resolves no name", None, lambda: file.write_text(before))
