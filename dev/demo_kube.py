@@ -11,8 +11,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from dev.airflow_home import ROOT, Settings
 from dev.airflow_instance import Airflow
 from dev.cluster import Cluster
 from dev.flight_view import GROUP, FlightView, fail
-from dev.place import Place, borrow_testbed
+from dev.place import Place, named_or_testbed
 
 INSTANCE = "demo"
 
@@ -35,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "IMAGE is missing: name an image with Ray and PyTorch that the cluster can pull; see docs/clusters.md"
         )
     began = time.monotonic()
-    with _place(options) as place, _airflow(place, options) as airflow:
+    with (
+        named_or_testbed(options.kubeconfig, options.image, keep=options.keep) as place,
+        _airflow(place, options) as airflow,
+    ):
         if place.is_testbed:
             print("testbed of this machine: real Kubernetes, KubeRay and Ray; its GPUs are SIMULATED", flush=True)
         print(f"Airflow is healthy after {airflow.seconds_to_start:.1f} s: {airflow.home.url}", flush=True)
@@ -97,15 +99,6 @@ def conf(options: argparse.Namespace, place: Place) -> dict[str, Any]:
     """What fills the trigger form."""
     form = {"image": place.image, "shape": options.shape}
     return form | {key: json.loads(value) for key, _, value in (item.partition("=") for item in options.set)}
-
-
-@contextmanager
-def _place(options: argparse.Namespace) -> Iterator[Place]:
-    if options.kubeconfig:
-        yield Place(options.kubeconfig.expanduser().absolute(), options.image, is_testbed=False)
-        return
-    with borrow_testbed(keep=options.keep) as place:
-        yield place
 
 
 def _airflow(place: Place, options: argparse.Namespace) -> Airflow:

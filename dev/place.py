@@ -53,6 +53,16 @@ def borrow_testbed(*, keep: bool = False, kuberay: str | None = None) -> Iterato
                 _testbed("down")
 
 
+@contextmanager
+def named_or_testbed(kubeconfig: Path | None, image: str, *, keep: bool) -> Iterator[Place]:
+    """The cluster that a person named, or the testbed."""
+    if kubeconfig:
+        yield Place(kubeconfig.expanduser().absolute(), image, is_testbed=False)
+        return
+    with borrow_testbed(keep=keep) as place:
+        yield place
+
+
 def _testbed(*arguments: str, quiet: bool = False) -> int:
     output = subprocess.DEVNULL if quiet else None
     return subprocess.run(

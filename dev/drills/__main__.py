@@ -29,7 +29,7 @@ from dev.drills.results import Row
 from dev.drills.table import Drill, flights, read
 from dev.flight_view import fail
 from dev.machine import machine
-from dev.place import Place, borrow_testbed
+from dev.place import Place, named_or_testbed
 from dev.queues import real_kueue
 from testbed.faults import Faults
 from testbed.paths import Layout
@@ -134,7 +134,7 @@ def chosen(drills: Sequence[Drill], given: argparse.Namespace) -> list[Drill]:
 def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
     """A place, an Airflow, an observer and a receiver of alerts, for the length of the block."""
     with ExitStack() as stack:
-        place = stack.enter_context(_place(given))
+        place = stack.enter_context(named_or_testbed(given.kubeconfig, given.image, keep=given.keep))
         kueue = place.is_testbed and "kueue" in given.having
         if kueue:
             stack.enter_context(real_kueue(pods_ready=queueing.PODS_READY))
@@ -173,15 +173,6 @@ def hangar(given: argparse.Namespace) -> Iterator[Hangar]:
             namespace=given.namespace if given.kubeconfig else "",
             shape=given.shape,
         )
-
-
-@contextmanager
-def _place(given: argparse.Namespace) -> Iterator[Place]:
-    if given.kubeconfig:
-        yield Place(given.kubeconfig.expanduser().absolute(), given.image, is_testbed=False)
-        return
-    with borrow_testbed(keep=given.keep) as place:
-        yield place
 
 
 def _wrong_token(place: Place, folder: Path) -> Path:
