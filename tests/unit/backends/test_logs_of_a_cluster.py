@@ -163,3 +163,21 @@ async def test_the_last_words_of_a_crash_are_read_once_per_restart(client: KubeC
 
 async def test_a_healthy_container_s_log_is_left_alone(client: KubeClient, kube: FakeKube):
     assert await LogTails(client).read([a_pod(containerStatuses=[a_container({"running": {}})])]) == {}
+
+
+async def test_a_worker_that_does_not_find_a_ready_head_is_read_while_it_runs(client: KubeClient, kube: FakeKube):
+    line = b"4 seconds elapsed: Waiting for GCS to be ready.\n"
+    kube.script("GET", f"{NS}/pods/w/log", line)
+    seeking = a_pod(initContainerStatuses=[{**a_container({"running": {}}), "name": "wait-gcs-ready"}])
+    seeking["metadata"] = {**seeking["metadata"], "name": "w", "labels": {"ray.io/node-type": "worker"}}
+    tails = LogTails(client)
+    assert await tails.read([a_head("False"), seeking]) == {}
+    for _ in range(3):
+        assert await tails.read([a_head("True"), seeking]) == {"w/wait-gcs-ready": line.decode()}
+    assert len(kube.requests) == 1, "not more often than every few seconds"
+    assert await tails.read([a_head("True")]) == {}
+
+
+def a_head(ready: str) -> dict[str, Any]:
+    pod = a_pod(conditions=[{"type": "Ready", "status": ready}])
+    return {**pod, "metadata": {**pod["metadata"], "name": "h", "labels": {"ray.io/node-type": "head"}}}

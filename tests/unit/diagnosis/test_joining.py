@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rayflight.findings import Decision
 from rayflight.snapshot.model import Condition, Termination
 from tests.made_up import SESSION, at, container, head, ray, snapshot, with_container, worker
@@ -63,6 +65,37 @@ def test_a_worker_that_never_reaches_a_serving_head_has_no_way_to_it():
     assert "head-not-reachable" not in ids(seen)
     finding = found(replace(seen, taken_at=at(140)))["head-not-reachable"]
     assert "NetworkPolicy" in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        ([4, 14, 23, 32], "two checks began after the head served and failed"),
+        ([22, 60, 98], "a slow node: each check lasts half a minute, and two began late enough"),
+    ],
+)
+def test_two_checks_that_failed_after_the_head_served_prove_that_there_is_no_way(seconds, why):
+    finding = found(said(seconds, started=at(2)))["head-not-reachable"]
+    assert any(f"{seconds[-1]} seconds elapsed" in item.text for item in finding.evidence), why
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        ([], "nothing failed yet"),
+        ([4, 14, 23], "only the last one began when the head served"),
+        ([4, 22], "the second began just as the head got Ready: its Service may not have followed"),
+    ],
+)
+def test_checks_that_failed_before_the_head_served_prove_nothing(seconds, why):
+    assert "head-not-reachable" not in ids(said(seconds, started=at(2))), why
+
+
+def said(seconds, started):
+    """A snapshot in which the init container has failed to find the head after so many seconds of its life."""
+    seen = waiting(started=started)
+    lines = "".join(f"{item} seconds elapsed: Waiting for GCS to be ready.\n" for item in seconds)
+    return replace(seen, logs={f"{seen.pods[-1].name}/wait-gcs-ready": lines}, taken_at=at(100))
 
 
 def test_a_worker_that_waits_for_a_head_that_does_not_serve_yet_is_no_fault():

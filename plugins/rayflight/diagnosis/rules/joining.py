@@ -9,6 +9,7 @@ from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Condition, Container, Pod
+from rayflight.snapshot.times import seconds_between
 
 # Ray's own words (ray/_private/utils.py), printed by `ray start` and, after 120 quiet seconds, by the init container.
 _MISMATCH = re.compile(r"Version mismatch: The cluster was started with:.*?(?=\n\n|\Z)", re.DOTALL)
@@ -20,6 +21,10 @@ _INIT = "wait-gcs-ready"
 # are versions of one thing; those of two repositories may count something else than Ray's versions.
 _OTHER_TAG, _OTHER_REPOSITORY = 12.0, 30.0
 _NO_WAY_SECONDS = 120.0  # seconds; also a slow node has imported Ray by then
+# KubeRay's script says after each check that failed how many seconds it runs, and sleeps before the next one. What
+# counts is a check that began when the head served already: on a slow node they are rarer, so this needs no patience.
+_CHECK_FAILED = re.compile(r"^(\d+) seconds elapsed: (?:Still w|W)aiting for GCS", re.MULTILINE)
+_BETWEEN_CHECKS, _SERVICE_FOLLOWS, _FAILED_CHECKS = 5.0, 2.0, 2
 
 
 def _mismatch(case: Case) -> Iterable[Finding]:
@@ -98,8 +103,14 @@ def _no_way(case: Case) -> Iterable[Finding]:
     served, head = _served(case), case.now.head
     if served is None or head is None:
         return
-    rest = [pod for pod in _waiting(case)[1] if _lasts(case, pod, served.since, _NO_WAY_SECONDS)]
+    rest = [
+        pod
+        for pod in _waiting(case)[1]
+        if _lasts(case, pod, served.since, _NO_WAY_SECONDS)
+        or len(_failed_checks(case, pod, served.since)) >= _FAILED_CHECKS
+    ]
     if rest:
+        checks = _failed_checks(case, rest[0], served.since)
         yield Finding(
             id="head-not-reachable",
             title="Worker pods cannot reach the head",
@@ -111,9 +122,23 @@ def _no_way(case: Case) -> Iterable[Finding]:
             next_step="read the init container's log; check NetworkPolicies and the cluster domain (CLUSTER_DOMAIN)",
             decision=Decision.FAIL,
             objects=quoting.objects(rest),
-            evidence=(quoting.condition(f"pod {head.name}", served), quoting.container(rest[0], _init(rest[0]))),
+            evidence=(
+                quoting.condition(f"pod {head.name}", served),
+                quoting.container(rest[0], _init(rest[0])),
+                *(quoting.log(f"{rest[0].name}/{_INIT}", line) for line in checks[-1:]),
+            ),
             since=served.since,
         )
+
+
+def _failed_checks(case: Case, pod: Pod, served: str | None) -> list[str]:
+    """Lines of checks that began after the head served, and its Service had time to follow, and failed all the same."""
+    since = seconds_between(served, _init(pod).started_at)
+    if since is None:
+        return []
+    lines = list(_CHECK_FAILED.finditer(case.now.logs.get(f"{pod.name}/{_INIT}", "")))
+    began = [0.0, *(float(line[1]) + _BETWEEN_CHECKS for line in lines)]  # of the oldest line kept: not before that
+    return [quoting.line_of(line) for line, at in zip(lines, began, strict=False) if since + at >= _SERVICE_FOLLOWS]
 
 
 def _finding(
