@@ -35,8 +35,6 @@ SAID = [
     "no permission to list services: the head service is not verified",
 ]
 
-pytestmark = pytest.mark.full
-
 
 @pytest.fixture(scope="module")
 def team(cluster: Cluster, team_kubeconfig: Path) -> Iterator[Team]:
@@ -58,7 +56,7 @@ def flights(airflow: Airflow, cluster: Cluster, place: Place, team: Team) -> Ite
 
 
 def test_the_demo_flies_with_exactly_these_rights(flights: Flights):
-    run = flights.take_off("train_as_team", workers=2, verify=True)
+    run = flights.take_off("train_as_team", workers=2, verify=True, script_args="--epochs 5")
     assert flights.land(run) == "success"
     assert "Warning" not in flights.log(run, "provision")
     assert flights.xcom(run, "verify")["verdict"] == "passed"
@@ -68,6 +66,7 @@ def test_the_demo_flies_with_exactly_these_rights(flights: Flights):
     flights.assert_nothing_left(run)
 
 
+@pytest.mark.full
 def test_without_everything_that_is_only_wanted_it_still_flies_and_names_what_it_could_not_see(
     flights: Flights, team: Team
 ):

@@ -15,6 +15,7 @@ PARAMS = {
     "workers": Param(1, type="integer"),
     "verify": Param(default=True, type="boolean"),
     "shape": Param("testbed-2x1", type="string"),
+    "script_args": Param("--epochs 1 --accuracy 0", type="string"),
 }
 
 with DAG("train_as_team", params=PARAMS, schedule=None, catchup=False):
@@ -24,7 +25,8 @@ with DAG("train_as_team", params=PARAMS, schedule=None, catchup=False):
         resize={"replicas": "{{ params.workers }}", "image": "{{ params.image }}"},
         namespace="{{ params.namespace }}",
         job={
-            "entrypoint": "python3 train.py --workers {{ params.workers }} --gpus-per-worker 1 --epochs 3",
+            "entrypoint": "python3 train.py --gpus-per-worker 1 --workers {{ params.workers }} "
+            "{{ params.script_args }}",
             "working_dir": str(TRAINING),
         },
         verify="{{ params.verify }}",
