@@ -41,6 +41,7 @@ _PATTERNS = tuple(
             r"((?:^|\s)(?:-u|--user|--proxy-user)[ =]+[^\s:\"']+:)(?!\d+(?:\s|$))([^\s\"'*]{3,})",
             ("-u", "--user", "--proxy-user"),
         ),
+        (r"((?:mysql|mysqldump|mysqladmin|mariadb)\s(?:[^\n]{0,200}\s)?-p)([^\s\"'*]{4,})", ("mysql", "mariadb")),
         (r"(wandb login (?:--relogin )?)([A-Za-z0-9]{20,})", ("wandb login",)),
         (
             (

@@ -30,6 +30,7 @@ def env(name, value):
         {"note": f"https://acme.webhook.office.com/webhookb2/{X}@1/IncomingWebhook/{X}"},
         {"note": f"https://discord.com/api/webhooks/1/{X}{X}"},
         {"note": f"wandb login {X}{X}"},
+        {"entrypoint": f"mysql -h db -uroot -p{X} < dump.sql"},
         {"note": f"Authorization: token {X}"},
     ],
 )
@@ -45,6 +46,7 @@ def test_what_a_tool_takes_as_its_credential_is_hidden(data):
         'MountVolume.SetUp failed for volume "w" : secret "wandb-creds" not found',
         "tokenizer=meta-llama",
         "docker run -u 1000:1000 image",
+        "mysql -h db -P 3306 -p reports",
     ],
 )
 def test_an_errors_own_words_stay(words):
