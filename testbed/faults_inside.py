@@ -1,5 +1,5 @@
-"""Faults inside one pod, made from the host and undone with it: a mount read-only, names unresolved; and an image that
-differs from what was asked for.
+"""Faults inside one pod, made from the host and undone with it: a mount read-only, names unresolved, a slow link; and
+an image that differs from what was asked for.
 
 Standard library only. Touches only containers of the testbed's own pods, found by their cgroup.
 """
@@ -43,6 +43,18 @@ def break_dns(pod: Json, container: str) -> Done:
     return Done(f"{_named(pod)} resolves no name", None, lambda: file.write_text(before))
 
 
+def slow_link(pod: Json, container: str, mbit: int) -> Done:
+    """What is sent to the pod arrives at `mbit` megabits per second; what it sends itself is as fast as before."""
+    told = _run("nsenter", f"--net=/proc/{_first(pod, container).pid}/ns/net", "ip", "-o", "link", "show", "eth0")
+    index = told.partition("@if")[2].partition(":")[0]  # of the other end of its cable, which is the host's
+    cable = next(line for line in _run("ip", "-o", "link").splitlines() if line.startswith(f"{index}: "))
+    name = cable.split()[1].partition("@")[0]
+    limit = ("tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "400ms")
+    _run("tc", "qdisc", "add", "dev", name, "root", *limit)
+    what = f"what is sent to {_named(pod)} arrives at {mbit} Mbit/s"
+    return Done(what, None, lambda: _run("tc", "qdisc", "del", "dev", name, "root"))
+
+
 def add_twin_image(layout: Layout, node: str, image: str, twin: str) -> Done:
     """On that node `twin` is the same layers as `image` under another ID, as a rebuilt tag is."""
     socket = layout.containerd_socket(node)
@@ -81,10 +93,13 @@ def _digest(data: bytes) -> str:
 
 
 def _ctr(socket: Path, *arguments: str) -> str:
-    command = ["ctr", f"--address={socket}", f"--namespace={NAMESPACE}", *arguments]
+    return _run("ctr", f"--address={socket}", f"--namespace={NAMESPACE}", *arguments)
+
+
+def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise TestbedError(f"`ctr {' '.join(arguments)}` failed: {done.stderr.strip()[-500:]}")
+        raise TestbedError(f"`{' '.join(command)}` failed: {done.stderr.strip()[-500:]}")
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Faults that a cluster is born with: Ray's claims, memory, an open dashboard. A cluster each."""
+"""Faults that a cluster is born with, and those that need one of another shape: a slow rank. A cluster each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from testbed import faults_inside
 from tests.kube.flights import Flights
 from tests.kube.held import Held, raw, shape
 
@@ -66,6 +67,20 @@ def test_shared_memory_larger_than_the_memory_limit(hold: Callable[..., Held]):
     with told_once(held, "shared-memory"):
         held.verify("failed")
     assert "asked for: 4 GiB" in held.failed()[0]["observed"]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+def test_one_slow_rank(hold: Callable[..., Held]):
+    """Two CPUs that all ranks share have no steady speed: a link is slowed down so much that nothing else matters."""
+    four = {"gpus": 0, "replicas": 4, "spread": "none", "node_selector": {}, "tolerations": [{"operator": "Exists"}]}
+    held = hold("slow", simulated=False, group=four, verification={"straggler": "fail"})
+    slow = held.pods()[2]
+    name, node = slow["metadata"]["name"], slow["spec"]["nodeName"]
+    with told_once(held, "stragglers"), faults_inside.slow_link(slow, "ray-worker", 100):
+        held.verify("failed")
+    assert f"in pod {name} on node {node}: GB/s from the rank before" in held.failed()[0]["observed"]
+    assert held.alerts()[-1]["where"]["pod"] == name
 
 
 def test_a_dashboard_with_a_token_refuses_strangers(hold: Callable[..., Held]):

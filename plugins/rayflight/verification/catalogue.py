@@ -350,7 +350,7 @@ JOB = (
         "No rank is far below the others: in products, copies, or what it receives from the rank before.",
         "One slow GPU or link costs as much as if all were slow. Warned about, or failed: `straggler`.",
         "Per figure and product, at least three ranks: below 90 % of the median and a modified z-score (median and "
-        "MAD) beyond 3.5.",
+        "MAD of the logarithms) beyond 3.5.",
         "Look at that GPU's clocks, links and node; `straggler: fail` leaves it for another cluster.",
     ),
     Meaning(
@@ -359,7 +359,8 @@ JOB = (
         "A whole pool that became slow (a driver, a cooling that fails) has no outlier; its own past shows it.",
         "Products and copies against the last 20 verifications that passed on the cluster's Kubernetes nodes, of the "
         "same GPU where there are 5 of it, else of its product: below 90 % of their median and a modified z-score "
-        "beyond 3.5 (a spread of at least 2 % is taken for noise). Warned about, or failed: `straggler`.",
+        "of the logarithms beyond 3.5 (a spread of at least 2 % is taken for noise). Warned about, or failed: "
+        "`straggler`.",
         "Look at that GPU's clocks, heat and links; the history says since when.",
     ),
     Meaning(

@@ -71,15 +71,17 @@ def _copy(rank: Answers) -> float | None:
 
 def _stragglers(spec: ClusterSpec, ranks: Sequence[Answers]) -> Check:
     """Only ranks on the same product are compared: a mixed cluster is said by gpu-alike."""
-    slow: list[tuple[Answers, str]] = []
+    found: list[tuple[float, Answers, str]] = []
     compared = 0
     for measure, values in _measures(ranks).items():
         compared += len(values) >= FEWEST
         by_number = {at: value for at, (_, value) in enumerate(values)}
         middle = sorted(by_number.values())[len(by_number) // 2]
-        slow += [
-            (values[at][0], f"{measure} {by_number[at]:g}, the median is {middle:g}") for at in far_below(by_number)
+        found += [
+            (by_number[at] / middle, values[at][0], f"{measure} {by_number[at]:g}, the median is {middle:g}")
+            for at in far_below(by_number)
         ]
+    slow = [(rank, why) for _, rank, why in sorted(found, key=lambda it: it[0])]  # the slowest is the one to look at
     row = Row(
         id="stragglers",
         level=4,
