@@ -26,6 +26,7 @@ _START_SECONDS = 60.0  # a cold image and the import of torch
 _STEP_SECONDS = 30.0
 _AFTER_SECONDS = 15.0
 _CLOCK_SECONDS = 2.0
+_LEAST_SECONDS = 5.0  # with less time left nobody is asked: whoever is slower is not silent
 _CLOCK_ROUNDS = 3  # the quickest answer has the smallest error
 _NO_ANSWER, _SKIPPED = "did not answer within", "skipped"  # also in verification/probed.py
 _ANSWERS = [
@@ -218,8 +219,10 @@ class Questions:
         self, question: str, seconds: float, arguments: Callable[[int], tuple[Any, ...] | None] = lambda _: ()
     ) -> list[Any]:
         """Ask every rank; None for those without an answer, whose error is then set."""
+        late = self._left() < min(seconds, _LEAST_SECONDS)
+        reason = "the time of the probe is used up" if late else "another rank gave no answer"
         with self._timed(question):
-            given = [None if n in self._silent else arguments(n) for n in range(len(self._actors))]
+            given = [None if late or n in self._silent else arguments(n) for n in range(len(self._actors))]
             asked = [number for number, values in enumerate(given) if values is not None]
             refs = [getattr(self._actors[number], question).remote(*(given[number] or ())) for number in asked]
             answers: list[Any] = [None] * len(self._actors)
@@ -231,10 +234,12 @@ class Questions:
                 elif error:
                     self._fault(self.ranks[number], question, error)
             for number in set(range(len(self._actors))) - set(asked) - self._silent:
-                self._fault(self.ranks[number], question, f"{_SKIPPED}, since another rank gave no answer")
+                self._fault(self.ranks[number], question, f"{_SKIPPED}, since {reason}")
             return answers
 
     def _results(self, refs: list[Any], seconds: float) -> list[tuple[Any, str | None]]:
+        if not refs:
+            return []
         limit = max(0.1, min(seconds, self._left()))
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=limit)
         return [_result(ref) if ref in ready else (None, f"{_NO_ANSWER} {limit:.0f} s") for ref in refs]
