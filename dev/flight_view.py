@@ -17,7 +17,7 @@ from dev.airflow_client import AirflowClient, Run, Task
 PROGRESS = "RAYFLIGHT_PROGRESS "
 GROUP = "flight"
 _WIDEST_CELL = 44
-_ENDED = ("success", "failed", "upstream_failed", "skipped")
+ENDED = ("success", "failed", "upstream_failed", "skipped")
 
 
 @dataclass
@@ -29,6 +29,7 @@ class FlightView:
     began: float = field(default_factory=time.monotonic)
     shown_progress: set[str] = field(default_factory=set)
     failed: list[Task] = field(default_factory=list)
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     def say(self, text: str) -> None:
         """One line with the seconds since the view was made."""
@@ -46,20 +47,30 @@ class FlightView:
         return state
 
     def _show_task(self, task: Task) -> None:
-        if task.state not in ("running", "deferred", "up_for_retry", *_ENDED):
+        if task.state not in ("running", "deferred", "up_for_retry", *ENDED):
             return
-        seconds = f"{task.seconds:7.1f} s" if task.state in _ENDED and task.seconds is not None else ""
+        seconds = f"{task.seconds:7.1f} s" if task.state in ENDED and task.seconds is not None else ""
         again = f" (try {task.try_number})" if task.try_number > 1 else ""
         self.say(f"{task.name.removeprefix(GROUP + '.'):13} {task.state or '':16}{seconds}{again}")
+        self._show_details(task)
+
+    def _show_details(self, task: Task) -> None:
+        """What a task that has ended found: its error, the matrix, the last of the progress."""
         if task.state in ("failed", "up_for_retry"):
             self.failed.append(task)
-            print(indented(self.client.failure(self.run, task)), flush=True)
-        if task.state in _ENDED and task.task_id == f"{GROUP}.verify":
+            self._show_failure(self.client.failure(self.run, task))
+        if task.state in ENDED and task.task_id == f"{GROUP}.verify":
             verified = self.client.xcom(self.run, task.task_id, task.map_index) or {}
-            planned = self.client.xcom(self.run, f"{GROUP}.plan") or {}
-            print(indented(matrix(verified.get("checks", ()), str(planned.get("cluster", "")))), flush=True)
-        if task.state in _ENDED and task.task_id == f"{GROUP}.train":
+            self._show_checks(verified.get("checks", ()))
+        if task.state in ENDED and task.task_id == f"{GROUP}.train":
             self._show_progress([task])
+
+    def _show_failure(self, text: str) -> None:
+        print(indented(text), flush=True)
+
+    def _show_checks(self, checks: Iterable[Mapping[str, Any]]) -> None:
+        planned = self.client.xcom(self.run, f"{GROUP}.plan") or {}
+        print(indented(matrix(checks, str(planned.get("cluster", "")))), flush=True)
 
     def _show_progress(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -69,6 +80,7 @@ class FlightView:
                 found = line.partition(PROGRESS)[2]
                 if found and found not in self.shown_progress:
                     self.shown_progress.add(found)
+                    self.report = read(found)
                     self.say(f"  training: {progress(found)}")
 
     def cause(self) -> str:
@@ -112,13 +124,17 @@ def matrix(checks: Iterable[Mapping[str, Any]], cluster: str = "") -> str:
 
 def progress(text: str) -> str:
     """A progress report as ``epoch 3, accuracy 0.9712``; anything else as it came."""
+    report = read(text)
+    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in report.items()) or text
+
+
+def read(text: str) -> Mapping[str, Any]:
+    """A progress report as data; nothing where it is none."""
     try:
         report = json.loads(text)
     except ValueError:
-        return text
-    if not isinstance(report, dict):
-        return text
-    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in report.items())
+        return {}
+    return report if isinstance(report, dict) else {}
 
 
 def cell(value: Any, cluster: str = "") -> str:

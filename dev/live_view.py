@@ -5,7 +5,6 @@ Where the output is no terminal (a file, CI), ``FlightView`` tells the same line
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from dev.airflow_client import Task
-from dev.flight_view import GROUP, PROGRESS, FlightView, progress
+from dev.flight_view import GROUP, FlightView
 
 STAGES = ("plan", "provision", "wait_ready", "verify", "train", "collect_logs", "tear_down")
-_ENDED = ("success", "failed", "upstream_failed", "skipped")
 _COLOURS = {
     "success": "green", "failed": "bold red", "upstream_failed": "red", "running": "cyan", "deferred": "cyan",
     "up_for_retry": "yellow", "passed": "green", "unknown": "yellow", "not applicable": "dim",
@@ -33,7 +31,6 @@ class LiveView(FlightView):
 
     console: Console = field(default_factory=Console)
     tasks: dict[str, Task] = field(default_factory=dict)
-    report: Mapping[str, Any] = field(default_factory=dict)
     live: Live | None = None
 
     def say(self, text: str) -> None:
@@ -54,25 +51,16 @@ class LiveView(FlightView):
 
     def _show_task(self, task: Task) -> None:
         self.tasks[task.name.removeprefix(GROUP + ".")] = task
-        if task.state in ("failed", "up_for_retry"):
-            self.failed.append(task)
-            self.console.print(f"[red]{task.name}[/red]: {self.client.failure(self.run, task)}", highlight=False)
-        if task.state in _ENDED and task.task_id == f"{GROUP}.verify":
-            verified = self.client.xcom(self.run, task.task_id, task.map_index) or {}
-            self.console.print(matrix(verified.get("checks", ())))
-        if task.state in _ENDED and task.task_id == f"{GROUP}.train":
-            self._show_progress([task])
+        self._show_details(task)
+
+    def _show_failure(self, text: str) -> None:
+        self.console.print(f"[red]{self.failed[-1].name}[/red]: {text}", highlight=False)
+
+    def _show_checks(self, checks: Iterable[Mapping[str, Any]]) -> None:
+        self.console.print(matrix(checks))
 
     def _show_progress(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            if task.task_id != f"{GROUP}.train" or task.try_number < 1:
-                continue
-            for line in self.client.log(self.run, task.task_id, task.map_index, task.try_number).splitlines():
-                found = line.partition(PROGRESS)[2]
-                if found and found not in self.shown_progress:
-                    self.shown_progress.add(found)
-                    self.report = read(found)
-                    self.say(f"  training: {progress(found)}")
+        super()._show_progress(tasks)
         if self.live is not None:
             self.live.update(self._picture())
 
@@ -109,12 +97,3 @@ def coloured(state: str, text: str) -> str:
     """The text in the colour of the state or verdict."""
     colour = _COLOURS.get(state)
     return f"[{colour}]{text}[/{colour}]" if colour and text else text
-
-
-def read(text: str) -> Mapping[str, Any]:
-    """A progress report as data; nothing where it is none."""
-    try:
-        report = json.loads(text)
-    except ValueError:
-        return {}
-    return report if isinstance(report, dict) else {}
