@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rayflight.probe.collective import sum_of_parts
+from rayflight.probe.collective import sum_of_parts, turn_of
 from rayflight.probe.compute import compute
 from rayflight.probe.storage import Place
 
@@ -56,3 +56,10 @@ def test_all_ranks_read_what_all_wrote(tmp_path: Path) -> None:
         Place(str(tmp_path / "run"), "n2").read(0)
     Place(str(tmp_path / "run"), "n1").clear(2)
     assert [path.name for path in (tmp_path / "run").rglob("*")] == [".rayflight-probe"]
+
+
+@pytest.mark.parametrize("size", range(2, 10))
+def test_in_each_turn_of_the_ring_a_rank_sends_or_receives_and_each_link_has_one(size: int) -> None:
+    turns = [turn_of(rank, size) for rank in range(size)]
+    assert set(turns) <= {0, 1, 2}
+    assert all(turns[rank] != turns[(rank - 1) % size] for rank in range(size))
