@@ -207,8 +207,18 @@ def all_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 
 def expected_gpus(pod: Pod, snapshot: Snapshot) -> float:
     """GPUs that the pod's Ray node should offer: ``num-gpus`` where it was set, else the pod's limit."""
-    params = _start_params(pod, snapshot.cluster, snapshot.group(pod.group))
-    return float(params["num-gpus"]) if "num-gpus" in params else gpus(limits(pod))
+    return _offered(_start_params(pod, snapshot.cluster, snapshot.group(pod.group)), limits(pod))
+
+
+def offered_gpus(group: Group) -> float:
+    """GPUs that the Ray node of one more pod of this group would offer."""
+    return _offered(group.start_params, group.limits)
+
+
+def _offered(params: Mapping[str, str], of: Mapping[str, str]) -> float:
+    """``num-gpus`` may also be a shell variable, which nobody but the container knows."""
+    given = params.get("num-gpus", "")
+    return float(given) if given.isdecimal() else gpus(of)
 
 
 def _start_params(pod: Pod, cluster: Cluster | None, group: Group | None) -> Mapping[str, str]:

@@ -82,6 +82,20 @@ def test_an_autoscaler_with_room_may_still_add_nodes():
     assert ids(replace(seen, cluster=full)) == ["job-cannot-finish"]
 
 
+def test_an_autoscaler_whose_pods_are_too_small_or_too_few_never_helps():
+    def growing(maximum, **seen):
+        groups = (Group(name="gpu", desired=1, minimum=1, maximum=maximum, limits={GPU: "1"}),)
+        return flying(worker(1), cluster=cluster(groups=groups, autoscaling=True), **seen)
+
+    demand = ("{'CPU': 1.0, 'GPU': 8.0}: 1+ pending tasks/actors",)
+    finding = found(growing(4, groups=(), demands=demand))["demand-exceeds-nodes"]
+    assert "the autoscaler may add pods of gpu with 1 GPU each" in finding.summary
+    eight = replace(TWO, bundles=({"GPU": 1.0},) * 8)
+    finding = found(growing(4, groups=(eight,)))["job-cannot-finish"]
+    assert "with all that the autoscaler may add there are 4 GPU" in finding.summary
+    assert ids(growing(8, groups=(eight,))) == ["job-waits-for-pods"]
+
+
 def test_a_replacement_without_a_place_never_comes():
     seen = flying(worker(1), pending(2, node_selector={"kind": "gone"}))
     result = found(seen, submission="train-1", session=SESSION)

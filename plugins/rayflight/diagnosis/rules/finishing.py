@@ -15,7 +15,8 @@ from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
 from rayflight.diagnosis.placement import autoscaler, never, waiting_groups
 from rayflight.findings import Decision, Evidence, Finding, Layer
-from rayflight.snapshot.model import Condition, Job, PlacementGroup, RayNode
+from rayflight.snapshot.capacity import offered_gpus
+from rayflight.snapshot.model import Condition, Group, Job, PlacementGroup, RayNode
 from rayflight.snapshot.readiness import map_pods
 
 Amounts = Mapping[str, float]
@@ -38,7 +39,7 @@ def _check(case: Case) -> Iterable[Finding]:
     if not group and not demand:
         yield from _behind_others(case, job, nodes)
         return
-    why = _nothing_comes(case)
+    why = _nothing_comes(case, group.bundles if group else (demand or {},))
     if not why:
         yield _waits(job, group, demand)
     elif group:
@@ -101,8 +102,8 @@ def _held_by_jobs(
     )
 
 
-def _nothing_comes(case: Case) -> str:
-    """Why no further Ray node will join, or nothing when one may."""
+def _nothing_comes(case: Case, bundles: Sequence[Amounts]) -> str:
+    """Why no further Ray node will join, or none that these bundles need; nothing when one may."""
     if case.cluster is None or case.cluster.suspended:
         return ""
     missing = case.missing_pods()
@@ -117,8 +118,21 @@ def _nothing_comes(case: Case) -> str:
         return ""
     if homeless:
         return f"{quoting.listed(sorted(homeless))} can never be scheduled"
-    room = case.cluster.autoscaling and any(group.desired < group.maximum for group in case.cluster.groups)
-    return "" if room else f"all {case.cluster.desired_pods} desired pods are there"
+    room = [group for group in case.cluster.groups if group.desired < group.maximum] if case.cluster.autoscaling else []
+    return _never_grown(case, room, bundles) if room else f"all {case.cluster.desired_pods} desired pods are there"
+
+
+def _never_grown(case: Case, room: Sequence[Group], bundles: Sequence[Amounts]) -> str:
+    """Why nothing that the autoscaler may add is enough, counted in GPUs; nothing when it may be."""
+    wanted = [bundle.get("GPU", 0.0) for bundle in bundles]
+    most = max(offered_gpus(group) for group in room)
+    nodes = case.now.ray.alive() if case.now.ray else ()
+    if max(wanted) > max([most, *(node.resources.get("GPU", 0.0) for node in nodes)]):
+        groups = quoting.listed([f"{group.name} with {offered_gpus(group):g} GPU" for group in room])
+        return f"the autoscaler may add pods of {groups} each"
+    total = sum(node.resources.get("GPU", 0.0) for node in nodes)
+    total += sum((group.maximum - group.desired) * offered_gpus(group) for group in room)
+    return f"with all that the autoscaler may add there are {total:g} GPU" if sum(wanted) > total else ""
 
 
 def _whole_cluster(case: Case) -> bool:
