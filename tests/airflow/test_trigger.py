@@ -1,5 +1,6 @@
 """The trigger runs a step and carries its outcome; a triggerer's troubles never kill a training."""
 
+import time
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from rayflight.airflow import access, outcomes
+from rayflight.airflow import access, outcomes, triggers
 from rayflight.airflow.operators.submit import watching
 from rayflight.airflow.triggers import StepTrigger
 from rayflight.errors import ArchiveNotShared, ClusterGone
@@ -52,6 +53,11 @@ def following(world: World, folder: Path) -> StepTrigger:
     return trigger(
         folder, "follow", stop_on_kill=True, cluster=ref.to_dict(), submission_id="rf-1", session=world.ray.session
     )
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)
 
 
 async def event(made: StepTrigger) -> dict[str, Any]:
@@ -130,3 +136,17 @@ async def test_only_a_person_stops_a_submission(
 async def test_cleaning_up_touches_nothing(world: World, tmp_path: Path) -> None:
     await following(world, tmp_path).cleanup()
     assert (world.ray.stopped, world.deleted) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(JobStatus.SUCCEEDED, "result"), (JobStatus.FAILED, "error")], ids=["a result", "an error"]
+)
+async def test_an_event_waits_until_the_scheduler_knows_that_the_task_deferred(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: JobStatus, kind: str
+):
+    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.3)
+    made = following(world, tmp_path)
+    world.ray.put("rf-1", status)
+    began = time.monotonic()
+    assert kind in await event(made)
+    assert time.monotonic() - began >= 0.3

@@ -6,6 +6,8 @@ connections (the backend's own exit does it), and ``on_kill`` acts only on a per
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +16,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from rayflight.airflow import access, outcomes
 from rayflight.airflow.intent import ended_by_a_person, stop
 from rayflight.errors import RayflightError
+
+DECIDED = "Decided: "  # begins the line that says at once why the task will fail
+SETTLE_SECONDS = 5.0  # docs/decisions/0025-a-trigger-fires-no-sooner.md
 
 
 class StepTrigger(BaseTrigger):
@@ -45,6 +50,7 @@ class StepTrigger(BaseTrigger):
         from rayflight.lifecycle.flight import Flight, Tools
 
         flight = Flight.from_dict(self.flight)
+        began = time.monotonic()
         try:
             async with access.backend(await access.aaccess(self.conn_id)) as backend:
                 archive = access.archive(flight.archive)
@@ -53,9 +59,12 @@ class StepTrigger(BaseTrigger):
                 async with Tools(backend=backend, archive=archive, say=self.log.info, fleet=fleet) as tools:
                     result = await STEPS[self.step](tools, flight, self.arguments)
         except RayflightError as error:
-            yield TriggerEvent(outcomes.failure(error))  # type: ignore[no-untyped-call]
+            self.log.info("%s%s", DECIDED, error)
+            event = outcomes.failure(error)
         else:
-            yield TriggerEvent({"result": result})  # type: ignore[no-untyped-call]
+            event = {"result": result}
+        await asyncio.sleep(max(0.0, SETTLE_SECONDS - (time.monotonic() - began)))
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
         """Stop the submission if a person ended or cleared this task; do nothing when the triggerer merely lost it."""

@@ -51,13 +51,13 @@ def _dead_process(case: Case, pod: Pod, name: str, found: re.Match[str]) -> Find
     )
     last = main.last or main.terminated if main else None
     kind = KINDS["gcs-died" if process == "gcs_server" else "raylet-died"]
-    head = pod.role == "head" and case.flying
+    fatal = case.flying if pod.role == "head" else _job_failed(case)
     return kind.finding(
         f"Ray's process {process} in pod {pod.name} ended with exit code {code}{why}; Ray then ended the container",
         objects=quoting.objects([pod]),
         evidence=(quoting.log(name, found[0]), *((quoting.container(pod, main),) if main and last else ())),
         since=last.finished_at if last else None,
-        decision=Decision.RETRY_ELSEWHERE if head else None,
+        decision=Decision.RETRY_ELSEWHERE if fatal else None,
     )
 
 
@@ -84,8 +84,12 @@ def _restarted(case: Case) -> Iterable[Finding]:
                 objects=quoting.objects([pod]),
                 evidence=(quoting.container(pod, main), _quoted(node)),
                 since=last.finished_at,
-                decision=Decision.RETRY_ELSEWHERE if case.job and case.job.status is JobStatus.FAILED else None,
+                decision=Decision.RETRY_ELSEWHERE if _job_failed(case) else None,
             )
+
+
+def _job_failed(case: Case) -> bool:
+    return case.job is not None and case.job.status is JobStatus.FAILED
 
 
 def _quoted(node: RayNode) -> Evidence:

@@ -194,6 +194,8 @@ def _dead_in_ray(case: Case) -> Iterable[Finding]:
             continue
         if main.started_at > dead.ended_at or (pod.created_at or "") > dead.ended_at:
             continue
+        if main.last and (dead.started_at or main.started_at) < main.started_at:
+            continue  # it died with an earlier container; the GCS takes half a minute to see that
         yield Finding(
             id="ray-node-dead",
             title="A Ray node died in a living pod",
