@@ -312,9 +312,10 @@ class Follower:
 
     async def _head_is_gone(self) -> bool:
         """Known from Kubernetes alone: the next head, which would say that it knows no such job, may take minutes."""
-        if self.flight.cluster_spec.gcs_fault_tolerance is not None:
+        if not self.memory.lost_its_head(await self.tools.observe(self.ref, ray=False)):
             return False
-        return self.memory.lost_its_head(await self.tools.observe(self.ref, ray=False))
+        tolerant = self.flight.cluster_spec.gcs_fault_tolerance is not None
+        return not tolerant or self.memory.drove_from_its_head(self.submission_id)
 
     async def _check_deadline(self, api: RayJobs, log: DriverLog) -> None:
         """Out of time: the training is stopped, or a retry would only adopt it."""

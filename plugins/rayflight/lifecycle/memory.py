@@ -39,6 +39,12 @@ class Memory:
             return False
         return known.uid not in {pod.uid for pod in seen.pods if pod.deleting_since is None}
 
+    def drove_from_its_head(self, submission_id: str) -> bool:
+        """Whether the driver ran in the head pod: with that it is lost, whatever the GCS keeps."""
+        sides = [then.ray for then in self.moments if then.ray]
+        heads = {node.id for ray in sides for node in ray.nodes if node.is_head}
+        return any(job.id == submission_id and job.driver_node_id in heads for ray in sides for job in ray.jobs)
+
     def keep(self, seen: Snapshot) -> None:
         """Remember this moment, without the logs: they are large, and the last ones are the ones that count."""
         if not self.moments or _apart(self.moments[-1], seen) >= _SPACING:

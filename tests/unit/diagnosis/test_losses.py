@@ -60,6 +60,20 @@ def test_a_head_in_its_grace_is_lost_already():
     assert "was deleted at 2026-12-01T10:00:50" in finding.summary
 
 
+@pytest.mark.parametrize(("drives", "lost"), [("head", True), ("worker", False)])
+def test_with_gcs_fault_tolerance_a_head_takes_only_its_own_drivers_along(drives, lost):
+    place = head() if drives == "head" else worker(1)
+    flown = job(driver_node_id=ray_node(place).id)
+    before = snapshot(ray=ray(*PODS, jobs=(flown,)), taken_at=at(30))
+    kept = cluster(fault_tolerant=True)
+    seen = after_head_loss(ray=ray(NEW_HEAD, worker(1), worker(2), jobs=(flown,)), cluster=kept)
+    result = found(seen, previous=before, session=SESSION, submission="train-1")
+    assert ("head-pod-lost" in result) == lost
+    if lost:
+        assert result["head-pod-lost"].decision is Decision.RETRY_ELSEWHERE
+        assert "GCS fault tolerance keeps what Ray knows" in result["head-pod-lost"].summary
+
+
 def test_a_head_that_is_replaced_before_anything_runs_is_waited_for():
     seen = snapshot(pods=(head(deleting_since=at(50)), worker(1), worker(2)), ray=None)
     assert found(seen)["head-pod-lost"].decision is Decision.WAIT

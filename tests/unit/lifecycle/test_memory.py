@@ -12,7 +12,7 @@ from rayflight.lifecycle.following import Follower
 from rayflight.lifecycle.memory import Memory
 from rayflight.snapshot.model import Condition, Snapshot
 from rayflight.states import JobStatus
-from tests.made_up import NODES, head, snapshot, worker
+from tests.made_up import NODES, head, job, ray, ray_node, snapshot, worker
 from tests.world import World, flight
 
 ID = "rf-job-1"
@@ -87,7 +87,7 @@ async def test_a_head_that_is_gone_is_told_while_the_next_one_does_not_answer_ye
     assert raised.value.diagnosis.cause.id == "head-pod-lost"
 
 
-async def test_a_head_whose_gcs_outlives_it_is_waited_for(tmp_path: Path):
+async def test_a_head_whose_gcs_outlives_it_is_waited_for_unless_the_driver_ran_in_it(tmp_path: Path):
     world = World()
     world.hold(session=world.ray.session)
     kept = follower(world, tmp_path)
@@ -97,6 +97,11 @@ async def test_a_head_whose_gcs_outlives_it_is_waited_for(tmp_path: Path):
     spec = {**kept.flight.spec, "gcs_fault_tolerance": {"redis_address": "redis://redis:6379"}}
     kept.flight = replace(kept.flight, spec=spec)
     assert not await kept._head_is_gone()
+    pods = (head(), worker(1), worker(2))
+    for place, gone in ((worker(1), False), (head(), True)):
+        drives = job(id=ID, driver_node_id=ray_node(place).id)
+        kept.memory.moments.append(snapshot(ray=ray(*pods, jobs=(drives,))))
+        assert await kept._head_is_gone() == gone
 
 
 async def test_a_worker_that_left_a_drained_node_is_told_with_the_node_after_it_is_gone(tmp_path: Path):

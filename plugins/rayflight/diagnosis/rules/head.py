@@ -19,6 +19,10 @@ _OF_HEAD = re.compile(r"head Pod [^/\s]+/(?P<pod>[a-z0-9.-]+)")
 _LEAVING = 60.0  # seconds; without finalizers a RayCluster goes at once
 
 
+_ALL = "every submission, actor and driver log of its Ray session is lost"
+_KEPT_APART = "every driver in it is lost: GCS fault tolerance keeps what Ray knows, not what ran in the pod"
+
+
 def _same_session(case: Case) -> bool:
     return case.now.ray is not None and case.now.ray.session == case.noted_session
 
@@ -32,7 +36,7 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
     if case.cluster is None:
         return
     leaving = next((pod for pod in case.now.pods if pod.role == "head" and pod.deleting_since), None)
-    if leaving is None and _same_session(case):
+    if leaving is None and _same_session(case) and not _took_the_driver(case):
         return
     evidence = _signs(case, leaving)
     if not evidence or (leaving is None and _flies_since(case, quoting.earliest(evidence))):
@@ -49,7 +53,7 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
         summary=(
             f"Head pod {name} of RayCluster {case.now.name} was deleted"
             f"{f' at {leaving.deleting_since}' if leaving and leaving.deleting_since else ''}; {then}. "
-            "With the head every submission, actor and driver log of its Ray session is lost"
+            f"With the head {_KEPT_APART if case.cluster.fault_tolerant else _ALL}"
         ),
         next_step="see who deleted it (drain, preemption, eviction, a person); train again on a new cluster",
         decision=Decision.RETRY_ELSEWHERE if case.flying else Decision.WAIT,
@@ -57,6 +61,15 @@ def _pod_lost(case: Case) -> Iterable[Finding]:
         evidence=evidence,
         since=quoting.earliest(evidence),
     )
+
+
+def _took_the_driver(case: Case) -> bool:
+    """With GCS fault tolerance the session outlives its head; a driver that ran in that pod does not."""
+    before, job = case.earlier, case.job
+    if before is None or before.head is None or job is None or job.status.ended or not case.can_see("pods"):
+        return False
+    heads = {node.id for node in before.ray.nodes if node.is_head} if before.ray else set()
+    return job.driver_node_id in heads and before.head.uid not in {pod.uid for pod in case.now.pods}
 
 
 def _flies_since(case: Case, lost: str | None) -> bool:
