@@ -40,6 +40,7 @@ class Jobs(RayJobs):
         self.silent = False
         self.for_strangers = 401
         self.lose_answer = False
+        self.after_lost_answer: Callable[[], object] = lambda: None
         self.stacks: dict[tuple[str, int], Callable[[], Sample]] = {}
         self.gpus_per_process = 1.0
         self.asked_for_stacks = 0
@@ -71,6 +72,7 @@ class Jobs(RayJobs):
         self.put(submission.id, JobStatus.PENDING, metadata=submission.metadata, entrypoint=submission.entrypoint)
         if self.lose_answer:
             self.lose_answer = False
+            self.after_lost_answer()
             raise ApiUnreachable("The connection was dropped")
 
     async def upload_package(self, name: str, archive: bytes) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayflight.backends.base import ClusterRef, RayJobs, Submission
-from rayflight.errors import Conflict, ForeignObject, NotVerified
+from rayflight.errors import ApiUnreachable, Conflict, ForeignObject, NotVerified
 from rayflight.labels import READY_SESSION, TAKEN, VERIFIED_SESSION, digest
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.rayjobs.packages import pack
@@ -21,6 +21,7 @@ from rayflight.snapshot.model import Job
 from rayflight.specs import JobSpec, ScriptVariable
 from rayflight.states import JobStatus
 
+_PAUSES = (1.0, 4.0)  # seconds before a request whose answer was lost is made again; then it is the retry's business
 TASK, NUMBER, TRY, FINGERPRINT = "rayflight_task", "rayflight_number", "rayflight_try", "rayflight_fingerprint"
 
 
@@ -76,12 +77,25 @@ async def submit_once(
         return Submitted(id=known.id, number=number, session=session, adopted=True)
     submission = await _build(api, flight, ref, job, task=task, number=number, try_number=try_number, session=session)
     try:
-        await api.submit(submission)
+        await _submit(tools, api, flight, ref, submission)
     except Conflict:
         await _adopt_or_refuse(api, submission)
         return Submitted(id=submission.id, number=number, session=session, adopted=True)
     tools.say("Submitted %s (number %d of this task on %s): %s", submission.id, number, ref, submission.entrypoint)
     return Submitted(id=submission.id, number=number, session=session, adopted=False)
+
+
+async def _submit(tools: Tools, api: RayJobs, flight: Flight, ref: ClusterRef, submission: Submission) -> None:
+    """Asks again where the answer was lost: the id is the same, so whatever came through first is all that there is."""
+    for pause in _PAUSES:
+        try:
+            return await api.submit(submission)
+        except ApiUnreachable as error:
+            tools.say("No answer to submission %s, asking again in %g s: %s", submission.id, pause, error)
+        await asyncio.sleep(pause)
+        _, session = await api.version()
+        _check_session(flight, ref, session)  # a head that came meanwhile knows nothing of the first request
+    return await api.submit(submission)
 
 
 def _check_session(flight: Flight, ref: ClusterRef, session: str) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rayflight.errors import ApiUnreachable, NotVerified
+from rayflight.errors import NotVerified
+from rayflight.lifecycle import submission
 from rayflight.lifecycle.submission import Submitted, submit_once
 from rayflight.snapshot.model import Job
 from rayflight.specs import JobSpec
@@ -12,6 +13,11 @@ from rayflight.states import JobStatus
 from tests.world import Jobs, World, flight
 
 JOB = JobSpec(entrypoint="python train.py", env={"LR": "0.1"})
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "_PAUSES", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -40,10 +46,18 @@ async def test_a_running_submission_is_adopted_by_a_retry(world: World, tmp_path
 
 async def test_a_lost_response_does_not_train_twice(world: World, tmp_path: Path) -> None:
     world.ray.lose_answer = True
-    with pytest.raises(ApiUnreachable):
-        await submit(world, tmp_path)
+    submitted = await submit(world, tmp_path)
+    assert (submitted.adopted, len(world.ray.submitted)) == (True, 1)
     again = await submit(world, tmp_path, try_number=2)
     assert (again.adopted, len(world.ray.submitted)) == (True, 1)
+
+
+async def test_a_response_lost_with_its_head_is_not_asked_for_again(world: World, tmp_path: Path) -> None:
+    world.ray.lose_answer = True
+    world.ray.after_lost_answer = world.ray.lose_head
+    with pytest.raises(NotVerified):
+        await submit(world, tmp_path)
+    assert len(world.ray.submitted) == 1
 
 
 async def test_a_succeeded_submission_is_not_trained_again(world: World, tmp_path: Path) -> None:
