@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,17 @@ class Cluster:
         service = f"/api/v1/namespaces/{namespace}/services/{cluster}-head-svc:dashboard/proxy"
         return list(self._json("GET", f"{service}/api/jobs/", None, None))
 
+    def log(self, namespace: str, pod: str, container: str) -> list[tuple[float, str]]:
+        """The container's log so far: when each line was written (seconds since 1970), and what it says."""
+        path, query = f"/api/v1/namespaces/{namespace}/pods/{pod}/log", {"container": container, "timestamps": "true"}
+        written = (line.partition(" ") for line in self._raw("GET", path, None, query).decode().splitlines())
+        return [(datetime.fromisoformat(at).timestamp(), text) for at, _, text in written]
+
     def _json(self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None) -> Any:
+        answer = self._raw(method, path, body, query)
+        return json.loads(answer) if answer else None
+
+    def _raw(self, method: str, path: str, body: Json | None, query: Mapping[str, str] | None) -> bytes:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = self._api.call_api(
             path,
@@ -67,7 +78,7 @@ class Cluster:
             _return_http_data_only=True,
             _request_timeout=(5, 30),
         )
-        return json.loads(answer.data) if answer.data else None
+        return bytes(answer.data or b"")
 
     def find(self, path: str) -> Json | None:
         """The object, or None when there is none."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+SEEKER = "wait-gcs-ready"
 Json = Mapping[str, Any]
 
 
@@ -22,6 +24,23 @@ def line(item: Json, *, gone: bool = False) -> str:
     if metadata.get("deletionTimestamp"):
         words.append("deleting")
     return " ".join(words)
+
+
+def seeks_head(item: Json) -> bool:
+    """Whether it is a worker pod whose init container looks for the head at this moment."""
+    told = (item.get("status") or {}).get("initContainerStatuses") or ()
+    return any(it["name"] == SEEKER and "running" in it["state"] for it in told)
+
+
+def failed_checks(log: Sequence[tuple[float, str]], ready: float) -> Iterator[tuple[float, str]]:
+    """Of that container's log: checks that failed though they began when the head was Ready; it sleeps 5 s between two.
+
+    >>> list(failed_checks([(43.0, "43 seconds elapsed: Waiting"), (91.0, "91 seconds elapsed: Waiting")], 20.0))
+    [(91.0, 'failed, begun with a Ready head: 91 seconds elapsed: Waiting')]
+    """
+    for (before, _), (at, text) in pairwise(log):
+        if before + 5 > ready:
+            yield at, f"failed, begun with a Ready head: {text}"
 
 
 def _pod(item: Json) -> Iterator[str]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from kubernetes.client import ApiException
 from kubernetes.config import new_client_from_config
 
 from dev.cluster import RAY, Cluster
-from dev.drills.lines import line
+from dev.drills.lines import SEEKER, failed_checks, line, seeks_head
 
 WATCHED: dict[str, str] = {
     "/api/v1/pods": "Pod",
@@ -109,6 +110,11 @@ class Observer:
         kube, told, silence = Cluster(self.kubeconfig), set[str](), _Silence()
         while not until.is_set() and not self._ended.is_set():
             with suppress(*_UNREACHABLE):
+                for at, text in _checks(kube, namespace):
+                    if text not in told:
+                        told.add(text)
+                        self.note(namespace, text, at)
+            with suppress(*_UNREACHABLE):
                 jobs = kube.ray_jobs(namespace, cluster)
                 logs = silence.of(kube, namespace, cluster, jobs)
                 for at, text in [*_jobs(jobs), *logs, *_demands(kube, namespace, cluster)]:
@@ -173,6 +179,23 @@ class _Silence:
                 since = time.time()
                 self.grown[name] = (size, since)
             yield time.time(), f"Silence {name} {int(time.time() - since) // 5 * 5} s"
+
+
+def _checks(kube: Cluster, namespace: str) -> Iterator[tuple[float, str]]:
+    """What workers that do not find a Ready head say of it."""
+    pods = kube.pods(namespace)
+    ready = [
+        datetime.fromisoformat(condition["lastTransitionTime"]).timestamp()
+        for pod in pods
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+        if pod["metadata"]["labels"].get("ray.io/node-type") == "head"
+        and (condition["type"], condition["status"]) == ("Ready", "True")
+    ]
+    for pod in pods if ready else ():
+        if seeks_head(pod):
+            name = pod["metadata"]["name"]
+            for at, text in failed_checks(kube.log(namespace, name, SEEKER), ready[0]):
+                yield at, f"Check {name} {text}"
 
 
 def _jobs(jobs: Sequence[Any]) -> Iterator[tuple[float, str]]:

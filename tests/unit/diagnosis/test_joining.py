@@ -71,7 +71,8 @@ def test_a_worker_that_never_reaches_a_serving_head_has_no_way_to_it():
     ("seconds", "why"),
     [
         ([4, 14, 23, 32], "two checks began after the head served and failed"),
-        ([22, 60, 98], "a slow node: each check lasts half a minute, and two began late enough"),
+        ([22, 40, 58], "a slow node: each check lasts a while, and two began late enough"),
+        ([43, 91], "a silent name server: one check that began late enough sought the head for 43 s"),
     ],
 )
 def test_two_checks_that_failed_after_the_head_served_prove_that_there_is_no_way(seconds, why):

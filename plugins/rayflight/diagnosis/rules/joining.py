@@ -22,9 +22,10 @@ _INIT = "wait-gcs-ready"
 _OTHER_TAG, _OTHER_REPOSITORY = 12.0, 30.0
 _NO_WAY_SECONDS = 120.0  # seconds; also a slow node has imported Ray by then
 # KubeRay's script says after each check that failed how many seconds it runs, and sleeps before the next one. What
-# counts is a check that began when the head served already: on a slow node they are rarer, so this needs no patience.
+# counts is a check that began when the head served already: two of them, or one that sought it for long (where a name
+# server is silent, a check takes 45 s; where it finds the head, a few). On a slow node they are rarer, not more.
 _CHECK_FAILED = re.compile(r"^(\d+) seconds elapsed: (?:Still w|W)aiting for GCS", re.MULTILINE)
-_BETWEEN_CHECKS, _SERVICE_FOLLOWS, _FAILED_CHECKS = 5.0, 2.0, 2
+_BETWEEN_CHECKS, _SERVICE_FOLLOWS, _FAILED_CHECKS, _LONG_CHECK = 5.0, 2.0, 2, 20.0
 
 
 def _mismatch(case: Case) -> Iterable[Finding]:
@@ -106,8 +107,7 @@ def _no_way(case: Case) -> Iterable[Finding]:
     rest = [
         pod
         for pod in _waiting(case)[1]
-        if _lasts(case, pod, served.since, _NO_WAY_SECONDS)
-        or len(_failed_checks(case, pod, served.since)) >= _FAILED_CHECKS
+        if _lasts(case, pod, served.since, _NO_WAY_SECONDS) or _failed_checks(case, pod, served.since)
     ]
     if rest:
         checks = _failed_checks(case, rest[0], served.since)
@@ -132,13 +132,16 @@ def _no_way(case: Case) -> Iterable[Finding]:
 
 
 def _failed_checks(case: Case, pod: Pod, served: str | None) -> list[str]:
-    """Lines of checks that began after the head served, and its Service had time to follow, and failed all the same."""
+    """Lines of checks that failed though they began after the head served (and its Service had time to follow), where
+    they are enough to prove that no check will do better."""
     since = seconds_between(served, _init(pod).started_at)
     if since is None:
         return []
     lines = list(_CHECK_FAILED.finditer(case.now.logs.get(f"{pod.name}/{_INIT}", "")))
     began = [0.0, *(float(line[1]) + _BETWEEN_CHECKS for line in lines)]  # of the oldest line kept: not before that
-    return [quoting.line_of(line) for line, at in zip(lines, began, strict=False) if since + at >= _SERVICE_FOLLOWS]
+    late = [(line, at) for line, at in zip(lines, began, strict=False) if since + at >= _SERVICE_FOLLOWS]
+    long = any(float(line[1]) - at >= _LONG_CHECK for line, at in late)
+    return [quoting.line_of(line) for line, _ in late] if long or len(late) >= _FAILED_CHECKS else []
 
 
 def _finding(
