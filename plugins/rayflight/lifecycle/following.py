@@ -35,7 +35,7 @@ _LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked 
 _LOOKS_AFTER, _BETWEEN_LOOKS = 6, 1.0  # at an end whose cause lies below and has not come up yet; seconds
 _DIED_SOMEHOW = frozenset({"worker-process-died", "ray-node-dead"})
 _GLANCE = timedelta(seconds=2)  # how often Kubernetes' side alone is looked at: less than the shortest grace of a pod
-_SETTLE = timedelta(seconds=10)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
+_SETTLE = timedelta(seconds=5)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
 _CLOSELY = timedelta(seconds=2)  # how often it is looked at meanwhile
 
 
@@ -138,7 +138,8 @@ class Follower:
         now = self.tools.now()
         if self.glanced_at is None or now - self.glanced_at >= _GLANCE:
             self.glanced_at = now
-            self.memory.keep(await self.tools.observe(self.ref, ray=False))
+            if self.memory.moved(await self.tools.observe(self.ref, ray=False)):
+                self.looked_at = None  # both layers, at once
 
     async def _step(self, api: RayJobs, log: DriverLog) -> Outcome | None:
         job = await api.get(self.submission_id)

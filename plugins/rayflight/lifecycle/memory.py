@@ -19,6 +19,7 @@ class Memory:
 
     moments: deque[Snapshot] = field(default_factory=deque)
     _newest: str = ""
+    _pods: frozenset[object] = frozenset()
     _leavings: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=_LEAVINGS))
 
     @property
@@ -45,6 +46,12 @@ class Memory:
         heads = {node.id for ray in sides for node in ray.nodes if node.is_head}
         return any(job.id == submission_id and job.driver_node_id in heads for ray in sides for job in ray.jobs)
 
+    def moved(self, seen: Snapshot) -> bool:
+        """Remember this moment; whether a pod came, left or changed since the last one that was asked about."""
+        known, self._pods = self._pods, frozenset(_state(pod) for pod in seen.pods)
+        self.keep(seen)
+        return bool(known) and known != self._pods
+
     def keep(self, seen: Snapshot) -> None:
         """Remember this moment, without the logs: they are large, and the last ones are the ones that count."""
         if not self.moments or _apart(self.moments[-1], seen) >= _SPACING:
@@ -54,6 +61,10 @@ class Memory:
         if any(_leaves(pod) for pod in seen.pods):
             self._leavings.append(replace(seen, logs={}))
         self._newest = seen.taken_at
+
+
+def _state(pod: Pod) -> tuple[object, ...]:
+    return pod.uid, pod.phase, pod.deleting_since, *((it.state, it.restarts, it.ready) for it in pod.containers)
 
 
 def _apart(then: Snapshot, now: Snapshot) -> float:

@@ -12,7 +12,7 @@ from rayflight.lifecycle.following import Follower
 from rayflight.lifecycle.memory import Memory
 from rayflight.snapshot.model import Condition, Snapshot
 from rayflight.states import JobStatus
-from tests.made_up import NODES, head, job, ray, ray_node, snapshot, worker
+from tests.made_up import NODES, head, job, ray, ray_node, snapshot, with_container, worker
 from tests.world import World, flight
 
 ID = "rf-job-1"
@@ -119,3 +119,17 @@ async def test_a_worker_that_left_a_drained_node_is_told_with_the_node_after_it_
         await follower(world, tmp_path).follow()
     assert raised.value.diagnosis.cause is not None
     assert raised.value.diagnosis.cause.id == "node-drained"
+
+
+def test_a_pod_that_changes_is_noticed_once():
+    memory, pods = Memory(), (head(), worker(1), worker(2))
+    assert not memory.moved(snapshot(pods=pods)), "nothing is known to have changed"
+    assert not memory.moved(snapshot(pods=pods))
+    for changed in (
+        pods[:2],
+        (*pods[:2], worker(2, deleting_since="2026-12-01T10:00:50Z")),
+        (*pods[:2], worker(2, phase="Failed")),
+        (*pods[:2], with_container(worker(2), "ray-worker", restarts=1)),
+    ):
+        assert memory.moved(snapshot(pods=changed))
+        assert not memory.moved(snapshot(pods=changed))
