@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 @ray.remote(num_gpus=1, num_cpus=0, max_retries=0)
 def eat(seconds: float, *, raylet_first: bool) -> int:
     """Bytes that are written to, so that they really are in memory."""
-    if raylet_first:
+    if raylet_first:  # the shape leaves the workers at 0, where Ray itself would say 1000
         Path(f"/proc/{os.getppid()}/oom_score_adj").write_text("1000")
     eaten = []
     while True:

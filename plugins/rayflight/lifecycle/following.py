@@ -76,6 +76,7 @@ class Follower:
     silent_since: datetime | None = None
     looked_at: datetime | None = None
     glanced_at: datetime | None = None
+    driver_node_id: str = ""
     memory: Memory = field(default_factory=Memory)
     snapshot: Snapshot | None = None
     tell: Tell | None = None
@@ -158,6 +159,7 @@ class Follower:
         return None
 
     def _note(self, job: Job) -> None:
+        self.driver_node_id = job.driver_node_id or self.driver_node_id
         if job.status != self.status:
             self.status = job.status
             self.tools.say(
@@ -316,7 +318,7 @@ class Follower:
         if not self.memory.lost_its_head(await self.tools.observe(self.ref, ray=False)):
             return False
         tolerant = self.flight.cluster_spec.gcs_fault_tolerance is not None
-        return not tolerant or self.memory.drove_from_its_head(self.submission_id)
+        return not tolerant or self.memory.was_head(self.driver_node_id)
 
     async def _check_deadline(self, api: RayJobs, log: DriverLog) -> None:
         """Out of time: the training is stopped, or a retry would only adopt it."""

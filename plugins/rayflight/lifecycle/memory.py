@@ -24,8 +24,8 @@ class Memory:
 
     @property
     def before(self) -> Snapshot | None:
-        """How it was up to a minute ago."""
-        return self.moments[0] if self.moments else None
+        """How it was up to a minute ago, in both layers where both were seen."""
+        return next((then for then in self.moments if then.ray), self.moments[0] if self.moments else None)
 
     @property
     def leavings(self) -> tuple[Snapshot, ...]:
@@ -40,11 +40,9 @@ class Memory:
             return False
         return known.uid not in {pod.uid for pod in seen.pods if pod.deleting_since is None}
 
-    def drove_from_its_head(self, submission_id: str) -> bool:
-        """Whether the driver ran in the head pod: with that it is lost, whatever the GCS keeps."""
-        sides = [then.ray for then in self.moments if then.ray]
-        heads = {node.id for ray in sides for node in ray.nodes if node.is_head}
-        return any(job.id == submission_id and job.driver_node_id in heads for ray in sides for job in ray.jobs)
+    def was_head(self, node_id: str) -> bool:
+        """Whether that Ray node was the head of the last minute."""
+        return any(node.id == node_id for then in self.moments if then.ray for node in then.ray.nodes if node.is_head)
 
     def moved(self, seen: Snapshot) -> bool:
         """Remember this moment; whether a pod came, left or changed since the last one that was asked about."""
@@ -54,7 +52,9 @@ class Memory:
 
     def keep(self, seen: Snapshot) -> None:
         """Remember this moment, without the logs: they are large, and the last ones are the ones that count."""
-        if not self.moments or _apart(self.moments[-1], seen) >= _SPACING:
+        last = self.moments[-1] if self.moments else None
+        first_of_ray = last is not None and last.ray is None and seen.ray is not None
+        if last is None or first_of_ray or _apart(last, seen) >= _SPACING:
             self.moments.append(replace(seen, logs={}, events=()))
         while len(self.moments) > 1 and _apart(self.moments[0], seen) > _SECONDS:
             self.moments.popleft()

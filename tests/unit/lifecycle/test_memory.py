@@ -12,7 +12,7 @@ from rayflight.lifecycle.following import Follower
 from rayflight.lifecycle.memory import Memory
 from rayflight.snapshot.model import Condition, Snapshot
 from rayflight.states import JobStatus
-from tests.made_up import NODES, head, job, ray, ray_node, snapshot, with_container, worker
+from tests.made_up import NODES, head, ray_node, snapshot, with_container, worker
 from tests.world import World, flight
 
 ID = "rf-job-1"
@@ -97,11 +97,19 @@ async def test_a_head_whose_gcs_outlives_it_is_waited_for_unless_the_driver_ran_
     spec = {**kept.flight.spec, "gcs_fault_tolerance": {"redis_address": "redis://redis:6379"}}
     kept.flight = replace(kept.flight, spec=spec)
     assert not await kept._head_is_gone()
-    pods = (head(), worker(1), worker(2))
     for place, gone in ((worker(1), False), (head(), True)):
-        drives = job(id=ID, driver_node_id=ray_node(place).id)
-        kept.memory.moments.append(snapshot(ray=ray(*pods, jobs=(drives,))))
+        kept.driver_node_id = ray_node(place).id
         assert await kept._head_is_gone() == gone
+
+
+def test_a_moment_of_both_layers_is_kept_soon_after_one_of_kubernetes_alone():
+    memory = Memory()
+    memory.keep(snapshot(ray=None, taken_at="2026-12-01T10:00:01.000Z"))
+    memory.keep(snapshot(taken_at="2026-12-01T10:00:04.000Z"))
+    assert memory.before is not None
+    assert memory.before.ray is not None
+    assert memory.was_head(ray_node(head()).id)
+    assert not memory.was_head(ray_node(worker(1)).id)
 
 
 async def test_a_worker_that_left_a_drained_node_is_told_with_the_node_after_it_is_gone(tmp_path: Path):
