@@ -222,3 +222,19 @@ def test_recorded_head_deletion():
         "head-pod-lost",
         "ray-session-changed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"), [("OOMKilled", "container-out-of-memory"), ("Error", "raylet-died")], ids=["confirmed", "not"]
+)
+def test_a_raylet_that_took_its_container_along_died_of_memory_where_kubernetes_confirms_it(reason, cause):
+    pod = with_container(worker(2), "ray-worker", restarts=1, last=ended(1, reason))
+    said = "Some Ray subprocesses exited unexpectedly:\n  raylet [exit code=-9]\n"
+    seen = snapshot(
+        pods=(head(), worker(1), pod),
+        logs={f"{pod.name}/ray-worker/previous": said},
+        ray=ray(*PODS, jobs=(job(JobStatus.FAILED, message="the actor died", driver_exit_code=1),)),
+    )
+    result = found(seen, submission="train-1")
+    assert {"container-out-of-memory", "raylet-died"} & set(result) == {cause}
+    assert "with exit code -9" in result[cause].summary

@@ -168,27 +168,30 @@ def _last_log(case: Case, pod: Pod, item: Container) -> str:
 def _memory(case: Case) -> Iterable[Finding]:
     for pod, item in _each(case):
         last = item.terminated or item.last
-        if last is None or not _out_of_memory(last):
-            continue
-        limit = item.limits.get("memory", "no limit")
-        kind = "init container" if item.init else "container"
-        injected = " (KubeRay gives this init container 256Mi)" if item.name == "wait-gcs-ready" else ""
-        evidence = (quoting.container(pod, item),)
-        yield Finding(
-            id="container-out-of-memory",
-            title="A container ran out of memory",
-            layer=Layer.KUBERNETES,
-            summary=(
-                f"The kernel killed {kind} {item.name} of pod {pod.name} at {last.finished_at} (OOMKilled, exit code "
-                f"{last.exit_code}): its memory limit is {limit}{injected}; /dev/shm counts against "
-                f"it{_left(pod, item)}"
-            ),
-            next_step="raise the memory limit or use less (object store, data loader workers, batch size)",
-            decision=Decision.FAIL,
-            objects=quoting.objects([pod]),
-            evidence=evidence,
-            since=last.finished_at,
-        )
+        if last is not None and _out_of_memory(last):
+            kind = "init container" if item.init else "container"
+            yield out_of_memory(pod, item, last, f"{kind} {item.name}")
+
+
+def out_of_memory(pod: Pod, item: Container, last: Termination, what: str) -> Finding:
+    """What ended for want of memory, by Kubernetes' own word for it."""
+    limit = item.limits.get("memory", "no limit")
+    injected = " (KubeRay gives this init container 256Mi)" if item.name == "wait-gcs-ready" else ""
+    return Finding(
+        id="container-out-of-memory",
+        title="A container ran out of memory",
+        layer=Layer.KUBERNETES,
+        summary=(
+            f"The kernel killed {what} of pod {pod.name} at {last.finished_at} (OOMKilled, exit code "
+            f"{last.exit_code}): its memory limit is {limit}{injected}; /dev/shm counts against "
+            f"it{_left(pod, item)}"
+        ),
+        next_step="raise the memory limit or use less (object store, data loader workers, batch size)",
+        decision=Decision.FAIL,
+        objects=quoting.objects([pod]),
+        evidence=(quoting.container(pod, item),),
+        since=last.finished_at,
+    )
 
 
 def _left(pod: Pod, item: Container) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
+from rayflight.diagnosis.rules.containers import out_of_memory
 from rayflight.findings import Decision, Evidence, Finding
 from rayflight.snapshot.model import Container, Job, Pod, RayNode
 from rayflight.snapshot.readiness import map_pods
@@ -50,6 +52,11 @@ def _dead_process(case: Case, pod: Pod, name: str, found: re.Match[str]) -> Find
         else ""
     )
     last = main.last or main.terminated if main else None
+    if main and last and last.reason == "OOMKilled" and last.exit_code != 137:
+        # By itself it says only that some process was killed at some time; here one of Ray's took the container along.
+        what = f"a process of container {main.name} (Ray's {process} ended with exit code {code}, and with it the rest)"
+        memory = out_of_memory(pod, main, last, what)
+        return replace(memory, evidence=(quoting.log(name, found[0]), *memory.evidence))
     kind = KINDS["gcs-died" if process == "gcs_server" else "raylet-died"]
     fatal = case.flying if pod.role == "head" else _job_failed(case)
     return kind.finding(
@@ -239,7 +246,7 @@ def _memory(job: Job, pod: Pod, item: Container) -> Finding:
 
 RULES = (
     Rule(ids=("gcs-store-unreachable",), depth=Depth.NODE, check=_store),
-    Rule(ids=("gcs-died", "raylet-died"), depth=Depth.CONTAINER, check=_exited, past=True),
+    Rule(ids=("gcs-died", "raylet-died", "container-out-of-memory"), depth=Depth.CONTAINER, check=_exited, past=True),
     Rule(ids=("worker-container-restarted",), depth=Depth.CONTAINER, check=_restarted, past=True),
     Rule(ids=("gcs-unhealthy",), depth=Depth.CLUSTER, check=_gcs_silent),
     Rule(ids=("driver-node-dead",), depth=Depth.JOB, check=_driver_lost, ends_jobs=True),
