@@ -37,6 +37,7 @@ _DIED_SOMEHOW = frozenset({"worker-process-died", "ray-node-dead"})
 _GLANCE = timedelta(seconds=2)  # how often Kubernetes' side alone is looked at: less than the shortest grace of a pod
 _SETTLE = timedelta(seconds=5)  # a hopeless picture must stay as it is this long (replacements are made within 1 s)
 _CLOSELY = timedelta(seconds=2)  # how often it is looked at meanwhile
+_BEGINNING = timedelta(seconds=30)  # and in the beginning, when what can never be placed shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ class Follower:
     status: str = ""
     hopeless_since: datetime | None = None
     silent_since: datetime | None = None
+    began: datetime | None = None
     looked_at: datetime | None = None
     glanced_at: datetime | None = None
     driver_node_id: str = ""
@@ -252,7 +254,9 @@ class Follower:
     async def _watch_both_layers(self, log: DriverLog) -> None:
         """A job that can never finish stays RUNNING: look at both layers, and end it when that picture holds."""
         now = self.tools.now()
-        if self.looked_at and now - self.looked_at < (_CLOSELY if self.hopeless_since else _LOOK):
+        self.began = self.began or now
+        closely = self.hopeless_since is not None or now - self.began < _BEGINNING
+        if self.looked_at and now - self.looked_at < (_CLOSELY if closely else _LOOK):
             return
         self.looked_at = now
         self._stop_if_hopeless(await self._observe(), log, now)
