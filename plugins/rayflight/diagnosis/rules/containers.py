@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
+from rayflight.diagnosis.memory import out_of_memory
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Container, Event, Pod, Termination
 
@@ -171,34 +172,6 @@ def _memory(case: Case) -> Iterable[Finding]:
         if last is not None and _out_of_memory(last):
             kind = "init container" if item.init else "container"
             yield out_of_memory(pod, item, last, f"{kind} {item.name}")
-
-
-def out_of_memory(pod: Pod, item: Container, last: Termination, what: str) -> Finding:
-    """What ended for want of memory, by Kubernetes' own word for it."""
-    limit = item.limits.get("memory", "no limit")
-    injected = " (KubeRay gives this init container 256Mi)" if item.name == "wait-gcs-ready" else ""
-    return Finding(
-        id="container-out-of-memory",
-        title="A container ran out of memory",
-        layer=Layer.KUBERNETES,
-        summary=(
-            f"The kernel killed {what} of pod {pod.name} at {last.finished_at} (OOMKilled, exit code "
-            f"{last.exit_code}): its memory limit is {limit}{injected}; /dev/shm counts against "
-            f"it{_left(pod, item)}"
-        ),
-        next_step="raise the memory limit or use less (object store, data loader workers, batch size)",
-        decision=Decision.FAIL,
-        objects=quoting.objects([pod]),
-        evidence=(quoting.container(pod, item),),
-        since=last.finished_at,
-    )
-
-
-def _left(pod: Pod, item: Container) -> str:
-    """A pod with restartPolicy Never whose other containers run on: Running in name only."""
-    if item.terminated is None or pod.phase != "Running" or pod.restart_policy != "Never" or item.init:
-        return ""
-    return "; nothing restarts it (restartPolicy Never), and the pod goes on as Running with its other containers"
 
 
 def _out_of_memory(last: Termination) -> bool:
