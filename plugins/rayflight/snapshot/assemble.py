@@ -35,6 +35,8 @@ KINDS = (
     "persistentvolumeclaims",
     *(source for pairs in _AROUND.values() for source, _ in pairs),
 )
+# What the kubelet answers, with status 200, in the place of a log that is not there any more.
+_NO_LOG = ("unable to retrieve container logs for ", "failed to try resolving symlinks in path ")
 
 
 def assemble(
@@ -73,7 +75,7 @@ def assemble(
         claims=_objects(raw, "persistentvolumeclaims", kubernetes.claim, gaps, field="claims"),
         services=_objects(raw, "services", kubernetes.service, gaps),
         ray=ray_side(raw, gaps),
-        logs=dict(logs or {}),
+        logs={name: text for name, text in (logs or {}).items() if not text.startswith(_NO_LOG)},
         limit_ranges=_around(raw, "limit_ranges", gaps),
         workloads=_around(raw, "workloads", gaps),
         queues=_around(raw, "queues", gaps),

@@ -157,3 +157,12 @@ def test_a_training_may_run_on_without_its_autoscaler():
     finding = found(snapshot(pods=(pod, worker(1), worker(2))))["crash-loop"]
     assert finding.decision is Decision.WAIT
     assert "a training may still run" in finding.summary
+
+
+def test_a_hook_that_fails_is_named_and_not_the_loop_that_it_makes():
+    seen = broken(state="waiting", reason="CrashLoopBackOff", restarts=2, last=ended(1))
+    assert "crash-loop" in ids(seen)
+    told = event("FailedPostStartHook", "PostStartHook failed", about=seen.pods[-1])
+    finding = found(replace(seen, events=(told,)))["container-cannot-start"]
+    assert "postStart hook" in finding.summary
+    assert "crash-loop" not in ids(replace(seen, events=(told,)))

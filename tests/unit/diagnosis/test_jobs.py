@@ -197,3 +197,11 @@ def test_recorded_ends(name, expected, words):
     assert words in finding.summary
     assert finding.decision is Decision.FAIL
     assert finding.consequence_of == ()
+
+
+def test_of_a_traceback_its_last_line_is_quoted():
+    trace = '  File "/x/protocol.py", line 66, in _handle\n    raise ImportError(\n'
+    trace += "ImportError: You must `pip install smart_open`\n"
+    end = job(JobStatus.FAILED, error_type="RUNTIME_ENV_SETUP_FAILURE", message=f"runtime_env setup failed:\n{trace}")
+    finding = found(snapshot(ray=ray(*PODS, jobs=(end,))))["runtime-env-failed"]
+    assert finding.summary.endswith("could not be set up: ImportError: You must `pip install smart_open`")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rayflight.snapshot import kubernetes, ray
+from rayflight.snapshot.assemble import assemble
 from rayflight.snapshot.model import Snapshot, quantity
 from rayflight.snapshot.times import from_milliseconds, instant, seconds_between
 from rayflight.states import JobStatus
@@ -248,3 +249,13 @@ def test_all_times_have_one_form_that_sorts_as_text():
 )
 def test_quantities_are_read_in_base_units(text, value):
     assert quantity(text) == pytest.approx(value)
+
+
+def test_what_the_kubelet_says_in_place_of_a_log_is_no_log():
+    logs = {
+        "p/ray-head/previous": "unable to retrieve container logs for containerd://f057e6",
+        "q/ray-head/previous": 'failed to try resolving symlinks in path "/var/log/pods/x": lstat',
+        "p/ray-head": "boom",
+    }
+    seen = assemble({}, namespace="ns", name="c", taken_at="2026-12-01T10:00:00Z", logs=logs)
+    assert seen.logs == {"p/ray-head": "boom"}

@@ -25,7 +25,7 @@ KINDS = kinds(
          "read the container's previous log; correct its start parameters, image or environment"),
         ("container-cannot-start", "A container cannot be started", _FAIL,
          "CreateContainerError, RunContainerError, StartError", "the command, the user or the mounts",
-         "correct the container's command, user or mounts"),
+         "correct the container's command, user, hooks or mounts"),
         ("image-without-ray", "The image has no Ray", _FAIL,
          "exit code 127 and `ray: command not found`", "an image without Ray, or without it on PATH",
          "use an image with Ray (the cluster's version) on PATH"),

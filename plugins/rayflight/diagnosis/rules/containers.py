@@ -76,23 +76,42 @@ def _cannot_start(case: Case) -> Iterable[Finding]:
             "CreateContainerConfigError",
             "PostStartHookError",
         )
+        hook = _hook(case, pod, item)
+        if hook:
+            yield _not_started(
+                pod,
+                item,
+                f"its postStart hook fails, and the kubelet ends it for that ({hook.message})",
+                quoting.event(hook),
+            )
+            return
         started = item.terminated or item.last
         wrong_command = started is not None and started.reason in _NEVER_RAN
         if (item.state == "waiting" and broken and not _absent(item.message)) or wrong_command:
             words = (started.message if started and wrong_command else "") or item.message
-            evidence = (quoting.container(pod, item),)
-            yield Finding(
-                id="container-cannot-start",
-                title="A container cannot be started",
-                layer=Layer.USER,
-                summary=f"Container {item.name} of pod {pod.name} cannot be started: {quoting.clip(words, 300)}",
-                next_step="correct the container's command, user or mounts",
-                decision=Decision.FAIL,
-                objects=quoting.objects([pod]),
-                evidence=evidence,
-                since=evidence[0].at or pod.created_at,
-            )
+            yield _not_started(pod, item, quoting.clip(words, 300))
             return
+
+
+def _not_started(pod: Pod, item: Container, words: str, *told: Evidence) -> Finding:
+    evidence = (quoting.container(pod, item), *told)
+    return Finding(
+        id="container-cannot-start",
+        title="A container cannot be started",
+        layer=Layer.USER,
+        summary=f"Container {item.name} of pod {pod.name} cannot be started: {words}",
+        next_step="correct the container's command, user, hooks or mounts",
+        decision=Decision.FAIL,
+        objects=quoting.objects([pod]),
+        evidence=evidence,
+        since=evidence[0].at or pod.created_at,
+    )
+
+
+def _hook(case: Case, pod: Pod, item: Container) -> Event | None:
+    """The kubelet ends a container whose hook failed: what its log says last is not why."""
+    told = case.events("FailedPostStartHook", about=pod) if not item.init and not item.ready else ()
+    return next(iter(told), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +138,8 @@ def _loop(case: Case, pod: Pod, item: Container) -> _Loop | None:
     if last.reason in _NEVER_RAN and last.message:  # it never began: said with the runtime's words
         return None
     if pod.role == "worker" and not item.init and not _head_is_up(case):
+        return None
+    if _hook(case, pod, item):
         return None
     if case.gave_up_to_start(pod, item.name):  # too slow, not wrong: a kind of its own
         return None

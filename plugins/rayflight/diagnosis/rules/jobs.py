@@ -20,6 +20,7 @@ _SIGNALS = 128
 # SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: a process gets these for what it did itself.
 _OWN_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _SENT_SIGNALS = (9, 15)
+_FRAME = re.compile(r"^\s+File \".*\", line \d+, in ", re.MULTILINE)
 
 
 def _check(case: Case) -> Iterable[Finding]:
@@ -73,8 +74,7 @@ def _failed(case: Case, job: Job) -> Finding | None:
             job,
             id=kind.id,
             title=kind.title,
-            summary=f"Submission {job.id} failed: {kind.title}: "
-            f"{_proof(kind, words) or quoting.last_lines(job.message)}",
+            summary=f"Submission {job.id} failed: {kind.title}: {_proof(kind, words) or _ending(job.message)}",
             next_step=kind.next_step,
             decision=kind.decision,
         )
@@ -152,6 +152,11 @@ def _is(kind: JobKind, job: Job, words: str) -> bool:
     untyped = bool(kind.untyped) and not job.error_type and re.match(kind.untyped, job.message) is not None
     by_error = not kind.error or kind.error == job.error_type or untyped
     return by_error and (not kind.pattern or re.search(kind.pattern, words) is not None)
+
+
+def _ending(text: str) -> str:
+    """What a traceback says is its last line."""
+    return quoting.last_lines(text, 1) if _FRAME.search(text) else quoting.last_lines(text)
 
 
 def _proof(kind: JobKind, words: str) -> str:
