@@ -154,6 +154,11 @@ def _is(kind: JobKind, job: Job, words: str) -> bool:
     return by_error and (not kind.pattern or re.search(kind.pattern, words) is not None)
 
 
+def _command(job: Job) -> str:
+    """Its entrypoint in one line: it may be a whole script."""
+    return quoting.clip(" ".join(job.entrypoint.split()), 120)
+
+
 def _ending(text: str) -> str:
     """What a traceback says is its last line."""
     return quoting.last_lines(text, 1) if _FRAME.search(text) else quoting.last_lines(text)
@@ -174,7 +179,7 @@ def _exit(job: Job) -> Finding:
             job,
             id="entrypoint-not-found",
             title="The entrypoint's command does not exist",
-            summary=f"Submission {job.id}: exit code 127, command not found: `{job.entrypoint}`; last lines: {said}",
+            summary=f"Submission {job.id}: exit code 127, command not found: `{_command(job)}`; last lines: {said}",
             next_step="correct the entrypoint, or use an image that has the command",
             decision=Decision.FAIL,
         )
@@ -206,7 +211,7 @@ def _exit(job: Job) -> Finding:
         job,
         id="entrypoint-failed",
         title="The entrypoint failed",
-        summary=f"Submission {job.id} failed with {exited} (`{job.entrypoint}`); last lines: {said}",
+        summary=f"Submission {job.id} failed with {exited} (`{_command(job)}`); last lines: {said}",
         next_step="read the driver log; the code that ran ended itself this way",
         decision=Decision.FAIL,
     )
