@@ -17,12 +17,13 @@ from typing import Any
 
 import httpx
 
-from rayflight.errors import ApiError, ApiUnreachable, TokenRefused
+from rayflight.errors import ApiError, ApiUnreachable, InvalidSpec, TokenRefused
 from rayflight.kube.endpoint import Endpoint
 from rayflight.kube.refusals import Call, refusal, status_of, unreachable
 
 CONNECT_SECONDS = 5.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 4.0
+_RENEW_SECONDS = 10.0  # between two readings of a kubeconfig whose server refuses us or cannot be reached
 # A peer that vanished without a word is noticed within half a minute, also on a silent watch.
 _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
     (socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -71,16 +72,18 @@ class Request:
 class KubeHttp:
     """A connection pool to one endpoint. ``sleep`` is a seam for tests."""
 
-    def __init__(self, endpoint: Endpoint, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        renew: Callable[[], Awaitable[Endpoint]] | None = None,
+    ) -> None:
         self._endpoint = endpoint
         self._sleep = sleep
-        transport = httpx.AsyncHTTPTransport(
-            verify=endpoint.tls,
-            socket_options=_KEEPALIVE,
-            proxy=endpoint.proxy,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
-        )
-        self._client = httpx.AsyncClient(base_url=endpoint.server, transport=transport)
+        self._renew, self._renewed_at = renew, -_RENEW_SECONDS
+        self._client = _client(endpoint)
+        self._retired: httpx.AsyncClient | None = None
 
     @property
     def server(self) -> str:
@@ -95,6 +98,8 @@ class KubeHttp:
             try:
                 answer = await self._once(request)
             except ApiUnreachable as error:
+                if _no_connection(error) and await self._renewed():
+                    continue
                 wait = backoff(attempt)
                 if not _may_repeat(request, error) or time.monotonic() + wait > deadline:
                     raise
@@ -131,6 +136,23 @@ class KubeHttp:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        if self._retired:
+            await self._retired.aclose()
+
+    async def _renewed(self) -> bool:
+        """Read server, authority and credentials from their source again: it may have been rotated while we ran."""
+        if self._renew is None or time.monotonic() - self._renewed_at < _RENEW_SECONDS:
+            return False
+        self._renewed_at = time.monotonic()
+        try:
+            self._endpoint = await self._renew()
+        except (InvalidSpec, ApiError):  # half-written just now, or gone: what we have is as good
+            return False
+        # Others may still read from the one before: it is closed when it is replaced again.
+        older, self._retired, self._client = self._retired, self._client, _client(self._endpoint)
+        if older:
+            await older.aclose()
+        return True
 
     async def _once(self, request: Request) -> Response:
         with _mapped(request.call):
@@ -138,6 +160,8 @@ class KubeHttp:
                 answer = await self._client.request(**await self._arguments(request))
                 if answer.status_code == 401 and status_of(answer.content):  # a rotated token: ask its source again
                     self._endpoint.credentials.forget()
+                    answer = await self._client.request(**await self._arguments(request))
+                if answer.status_code == 401 and status_of(answer.content) and await self._renewed():
                     answer = await self._client.request(**await self._arguments(request))
         return Response(status=answer.status_code, headers=answer.headers, body=answer.content)
 
@@ -160,6 +184,16 @@ class KubeHttp:
             "timeout": httpx.Timeout(request.patience.read, connect=CONNECT_SECONDS),
             "extensions": {"sni_hostname": name} if name else None,
         }
+
+
+def _client(endpoint: Endpoint) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(
+        verify=endpoint.tls,
+        socket_options=_KEEPALIVE,
+        proxy=endpoint.proxy,
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
+    )
+    return httpx.AsyncClient(base_url=endpoint.server, transport=transport)
 
 
 class _mapped:  # noqa: N801 - used as a statement
@@ -204,8 +238,12 @@ def retry_after(headers: Mapping[str, str], otherwise: float) -> float:
     return max(float(text), otherwise) if text.isdigit() else otherwise
 
 
+def _no_connection(error: ApiUnreachable) -> bool:
+    return isinstance(error.__cause__, (httpx.ConnectError, httpx.ConnectTimeout))
+
+
 def _may_repeat(request: Request, error: ApiUnreachable) -> bool:
     cause = error.__cause__
     if isinstance(cause, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(cause):
         return False  # no patience heals a wrong authority
-    return request.repeatable or isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout))
+    return request.repeatable or _no_connection(error)

@@ -142,7 +142,7 @@ async def shared(access: KubeAccess) -> Hub:
     loop = asyncio.get_running_loop()
     hubs = _hubs.setdefault(loop, {})
     if access.key not in hubs:
-        client = KubeClient(KubeHttp(await resolve(access)))
+        client = KubeClient(KubeHttp(await resolve(access), renew=lambda: resolve(access)))
         if access.key in hubs:  # somebody else was quicker while the kubeconfig was read
             await client.close()
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rayflight.errors import ApiUnreachable
+from rayflight.errors import ApiUnreachable, TokenRefused
 from rayflight.kube.client import KubeClient
-from rayflight.kube.endpoint import resolve
+from rayflight.kube.endpoint import Endpoint, resolve
 from rayflight.kube.http import KubeHttp, Patience, Request
 from rayflight.kube.refusals import Call
 from rayflight.kube.resources import PODS
@@ -79,3 +79,33 @@ async def test_a_server_that_never_answers_hits_the_read_deadline(kube: FakeKube
     with pytest.raises(ApiUnreachable):
         await http.send(Request(method="GET", path="/version", call=call, patience=Patience(read=0.05)))
     await http.close()
+
+
+async def test_an_api_server_that_moved_is_followed_by_its_kubeconfig(kube: FakeKube, sleeps: Sleeps):
+    async with FakeKube() as old:
+        before = old.access()
+    http = KubeHttp(await resolve(before), sleep=sleeps, renew=lambda: resolve(kube.access()))
+    kube.script("GET", "/version", {"gitVersion": "v1.36.0"})
+    client = KubeClient(http)
+    assert await client.version() == "v1.36.0"
+    assert http.server == kube.url
+    await client.close()
+
+
+async def test_credentials_that_were_rotated_are_read_again_but_not_again_and_again(kube: FakeKube, sleeps: Sleeps):
+    read: list[int] = []
+
+    async def renew() -> Endpoint:
+        read.append(1)
+        return await resolve(kube.access(token=f"token-{len(read)}"))
+
+    client = KubeClient(KubeHttp(await resolve(kube.access()), sleep=sleeps, renew=renew))
+    kube.fail(401, "Unauthorized", times=2)
+    kube.script("GET", "/version", {"gitVersion": "v1.36.0"})
+    await client.version()
+    assert kube.requests[-1].headers["authorization"] == "Bearer token-1"
+    kube.fail(401, "Unauthorized", times=4)
+    with pytest.raises(TokenRefused):
+        await client.version()
+    assert len(read) == 1
+    await client.close()
