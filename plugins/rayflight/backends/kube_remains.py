@@ -10,6 +10,7 @@ from rayflight.backends.kube_topics import CLUSTER_LABEL, belongs
 from rayflight.errors import PermissionMissing, RequestRejected
 from rayflight.kube.client import JsonObject, KubeClient
 from rayflight.kube.resources import CLAIMS, JOBS, PODS, RAYCLUSTERS, SECRETS, SERVICE_ACCOUNTS, SERVICES, Resource
+from rayflight.snapshot.kubernetes import deleting_since
 
 # What KubeRay makes for a cluster, and what Rayflight does. The cluster and its pods must be readable; a kind that may
 # not be listed is left out: it could neither be named nor waited for.
@@ -44,7 +45,8 @@ def words(resource: Resource, item: JsonObject) -> str:
     """``pod x on gpu-1 (terminating since …, finalizers …)``."""
     meta = item["metadata"]
     node = (item.get("spec") or {}).get("nodeName")
-    details = [f"terminating since {meta['deletionTimestamp']}"] if meta.get("deletionTimestamp") else []
+    asked = deleting_since(meta)
+    details = [f"terminating since {asked}"] if asked else []
     if resource is PODS and not details:
         details = [str((item.get("status") or {}).get("phase") or "Unknown")]
     if meta.get("finalizers"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +21,7 @@ from rayflight.findings import Diagnosis
 from rayflight.masking import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rayflight.archive.dumps import SeveralClusters
     from rayflight.kube.access import KubeAccess
@@ -67,15 +69,26 @@ def diagnose(
     """Name the cause: one sentence, the evidence of both layers, the next step."""
     moments = _moments(target, cluster, kubeconfig, context)
     found = Diagnosis.from_dict(masked(diagnose_moments(moments).to_dict()))
-    if json_output:
-        typer.echo(json.dumps(report.as_json(found), indent=1))
-    elif markdown:
-        typer.echo(report.markdown(found, moments), nl=False)
-    else:
-        from rayflight.cli.printing import show
+    with _for_whoever_reads():
+        if json_output:
+            typer.echo(json.dumps(report.as_json(found), indent=1))
+        elif markdown:
+            typer.echo(report.markdown(found, moments), nl=False)
+        else:
+            from rayflight.cli.printing import show
 
-        show(found, moments)
+            show(found, moments)
     raise typer.Exit(_CODES[found.verdict])
+
+
+@contextmanager
+def _for_whoever_reads() -> Iterator[None]:
+    """A reader who has seen enough (``| head``) changes no verdict: rich and click end with 1 for it."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()

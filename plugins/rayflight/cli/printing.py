@@ -18,9 +18,16 @@ _NARROW = 120  # columns when nobody says how many there are: a pipe, a CI log
 _COLOURS = {"healthy": "bold green", "cause": "bold red", "unknown": "bold yellow"}
 
 
+class _Console(Console):
+    """Rich would end the process with code 1, which is a verdict here."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def show(diagnosis: Diagnosis, moments: Sequence[Snapshot], console: Console | None = None) -> None:
     """The report for a person; readable at 120 columns."""
-    out = console or Console(highlight=False)
+    out = console or _Console(highlight=False)
     if not out.is_terminal:
         out.width = _NARROW
     newest = moments[-1]

@@ -178,3 +178,18 @@ def test_the_command_loads_neither_airflow_nor_clients_for_a_folder(tmp_path):
     )
     ran = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, check=True)
     assert ran.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"]])
+@pytest.mark.parametrize(("moments", "code"), [(["healthy-t027s"], 0), (["head-pod-deleted-t056s"], 1)])
+def test_a_reader_who_has_seen_enough_changes_no_verdict(tmp_path, form, moments, code):
+    place = write(tmp_path / "x", *moments)
+    program = "from rayflight.cli.main import main; main()"
+    ran = subprocess.Popen(
+        [sys.executable, "-c", program, "diagnose", *form, place],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert ran.stdout is not None
+    ran.stdout.close()
+    assert (ran.wait(30), ran.stderr.read() if ran.stderr else b"") == (code, b"")

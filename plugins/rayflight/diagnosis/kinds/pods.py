@@ -50,7 +50,7 @@ KINDS = kinds(
         ("worker-pod-lost", "A worker pod was deleted", (_WAIT, _ELSEWHERE),
          "Killing, Terminating, or a pod of an earlier moment that is gone",
          "a person, a drain or a preemption; Ray calls every SIGTERM a preemption",
-         "see who deleted it (drain, preemption, a person); training goes on from its last checkpoint"),
+         "see who deleted it (drain, preemption, a person); with storage it goes on from its checkpoint"),
         ("workers-scaled-down", "Worker pods were scaled down", (_WAIT, _ELSEWHERE),
          "DeletedWorkerPod whose words name no `Pod status`", "replicas were lowered by a person or the autoscaler",
          "see who lowered replicas (a person, the autoscaler); set minReplicas to what the training needs"),

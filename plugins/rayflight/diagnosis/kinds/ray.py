@@ -106,7 +106,7 @@ KINDS = kinds(
         ("worker-container-restarted", "A worker's container ended and was restarted", (_WAIT, _ELSEWHERE),
          "restartCount 1, an exit code, and its Ray node DEAD at that time",
          "the raylet died (killed, memory, a lost GCS); the pod and its GPUs stayed",
-         "read the container's previous log and raylet.out; training goes on from its last checkpoint"),
+         "read the container's previous log and raylet.out; with storage it goes on from its checkpoint"),
         ("worker-process-killed-for-memory", "A worker process was killed for memory", _FAIL,
          "WorkerCrashedError, and a container of the cluster is OOMKilled", "under-declared memory of tasks",
          "declare the memory of tasks, have fewer workers per pod, or give the pods more"),

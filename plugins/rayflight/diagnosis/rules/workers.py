@@ -20,6 +20,7 @@ _IDLE = re.compile(r"idle for [\d.]+ s")
 _UNHEALTHY = "Pod status:"
 _SCALED = re.compile(r"Deleted [Pp]od |scaling down|scale-down request|suspended worker group")
 _DELETED = ("DeletedWorkerPod", "DeletedPod")
+_WAS_THERE = "was there at"  # its time is the last one at which it was seen
 
 
 def _decision(case: Case) -> Decision:
@@ -96,15 +97,15 @@ def _signs(case: Case) -> dict[str, list[Evidence]]:
     before = case.earlier
     for pod in before.workers() if before else ():
         if before and pod.name not in there:
-            said = Evidence(
-                object=f"pod {pod.name}", text=f"was there at {before.taken_at}, is gone", at=before.taken_at
-            )
+            text = f"{_WAS_THERE} {before.taken_at}, is gone"
+            said = Evidence(object=f"pod {pod.name}", text=text, at=before.taken_at)
             found.setdefault(pod.name, []).append(said)
     return found
 
 
 def _deleted(case: Case, names: list[str], signs: dict[str, list[Evidence]]) -> Finding:
     evidence = tuple(item for name in names for item in signs[name])[:4]
+    told = quoting.earliest(tuple(item for item in evidence if not item.text.startswith(_WAS_THERE)))
     dead = _dead_nodes(case)
     which = f"Worker pod {names[0]}" if len(names) == 1 else f"{len(names)} worker pods ({quoting.listed(names)})"
     since = quoting.earliest(evidence)
@@ -114,16 +115,19 @@ def _deleted(case: Case, names: list[str], signs: dict[str, list[Evidence]]) -> 
         id="worker-pod-lost",
         title="A worker pod was deleted",
         layer=Layer.KUBERNETES,
-        summary=(
-            f"{which} of RayCluster {case.now.name} was deleted{f' at {since}' if since else ''} and is gone"
-            f"{said}; {back}"
-        ),
-        next_step="see who deleted it (drain, preemption, a person); training goes on from its last checkpoint",
+        summary=(f"{which} of RayCluster {case.now.name} was deleted{_when(told, since)} and is gone{said}; {back}"),
+        next_step="see who deleted it (drain, preemption, a person); with storage it goes on from its checkpoint",
         decision=_decision(case),
         objects=tuple(f"pod/{name}" for name in names),
         evidence=(*evidence, *(_quote(item) for item in dead[:1])),
-        since=since,
+        since=told or since,
     )
+
+
+def _when(told: str | None, last_seen: str | None) -> str:
+    if told:
+        return f" at {told}"
+    return f" after {last_seen}" if last_seen else ""
 
 
 def _instead(case: Case) -> str:
