@@ -23,6 +23,7 @@ from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.lifecycle.hang_records import with_its_hang
 from rayflight.lifecycle.hangs import HangWatch
 from rayflight.lifecycle.memory import Memory
+from rayflight.lifecycle.submission import verdict_file
 from rayflight.lifecycle.watching import Tell, Watch
 from rayflight.snapshot.model import Job, Snapshot
 from rayflight.specs import OnHang
@@ -106,9 +107,19 @@ class Follower:
         try:
             return await self._follow()
         except Diagnosed as error:
-            if error.diagnosis.cause and error.decision is Decision.RETRY_ELSEWHERE:
-                await self._condemn(error.diagnosis.cause.id)
+            if error.diagnosis.cause:
+                await self._keep_verdict(error.diagnosis.cause)
+                if error.decision is Decision.RETRY_ELSEWHERE:
+                    await self._condemn(error.diagnosis.cause.id)
             raise
+
+    async def _keep_verdict(self, cause: Finding) -> None:
+        """For whoever retries although it was decided that a retry mends nothing."""
+        kept = {"cause": cause.id, "decision": cause.decision}
+        try:
+            await self.tools.archive.write_json(verdict_file(self.flight, self.submission_id), kept)
+        except RayflightError as error:
+            self.tools.say("The verdict could not be kept: %s", error)
 
     async def _condemn(self, cause: str) -> None:
         """What cannot be noted (the cluster is gone) needs no note."""

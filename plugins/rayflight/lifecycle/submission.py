@@ -7,12 +7,14 @@ make one job, and a lost response is recovered by asking.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rayflight.backends.base import ClusterRef, RayJobs, Submission
 from rayflight.errors import ApiUnreachable, Conflict, ForeignObject, NotVerified
+from rayflight.findings import Decision
 from rayflight.labels import READY_SESSION, TAKEN, VERIFIED_SESSION, digest
 from rayflight.lifecycle.flight import Flight, Tools
 from rayflight.rayjobs.packages import pack
@@ -64,14 +66,25 @@ def choose(jobs: list[Job], *, try_number: int) -> tuple[int, Job | None]:
     return int(last.metadata[NUMBER]) + 1, None
 
 
+def verdict_file(flight: Flight, submission: str) -> str:
+    """Where in the archive the decision about a submission's end is kept."""
+    return f"{flight.folder}/verdict-{submission}.json"
+
+
 async def submit_once(
-    tools: Tools, flight: Flight, ref: ClusterRef, job: JobSpec, *, task: str, try_number: int
+    tools: Tools, flight: Flight, ref: ClusterRef, job: JobSpec, *, task: str, try_number: int, first_try: int = 0
 ) -> Submitted:
-    """Raises NotVerified, ForeignObject, InvalidSpec (working_dir), ApiUnreachable, RequestRejected."""
+    """Raises NotVerified, ForeignObject, InvalidSpec (working_dir), ApiUnreachable, RequestRejected.
+
+    ``first_try`` is the task's first try since it was last cleared: what Airflow retries by itself began there.
+    """
     api = tools.backend.jobs(ref)
     _, session = await api.version()
     _check_session(flight, ref, session)
-    number, known = choose(mine(await api.list(), task), try_number=try_number)
+    jobs = mine(await api.list(), task)
+    number, known = choose(jobs, try_number=try_number)
+    if known is None and await _is_settled(tools, flight, jobs, first_try or try_number):
+        known, number = jobs[-1], int(jobs[-1].metadata[NUMBER])
     if known is not None:
         tools.say("Adopting submission %s (%s): this task submitted it before", known.id, known.status)
         return Submitted(id=known.id, number=number, session=session, adopted=True)
@@ -83,6 +96,18 @@ async def submit_once(
         return Submitted(id=submission.id, number=number, session=session, adopted=True)
     tools.say("Submitted %s (number %d of this task on %s): %s", submission.id, number, ref, submission.entrypoint)
     return Submitted(id=submission.id, number=number, session=session, adopted=False)
+
+
+async def _is_settled(tools: Tools, flight: Flight, jobs: Sequence[Job], first_try: int) -> bool:
+    """Whether it was decided already that a retry cannot mend the last one's end, and nobody cleared the task since.
+
+    Airflow may lose a task's failure and retry what must not be retried (decision 25).
+    """
+    last = jobs[-1] if jobs else None
+    if last is None or int(last.metadata.get(TRY, 0)) < first_try:
+        return False
+    kept = await tools.archive.read(verdict_file(flight, last.id))
+    return kept is not None and json.loads(kept).get("decision") == Decision.FAIL
 
 
 async def _submit(tools: Tools, api: RayJobs, flight: Flight, ref: ClusterRef, submission: Submission) -> None:

@@ -1,6 +1,7 @@
 """A submission is followed to its real end: no lost line, no silence taken for a failure."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -142,6 +143,16 @@ async def test_a_cause_that_asks_for_another_cluster_condemns_this_one(world: Wo
         await follow(world, tmp_path)
     assert raised.value.diagnosis.cause is not None
     assert world.clusters[0].annotations["rayflight.io/condemned"] == raised.value.diagnosis.cause.id
+
+
+async def test_a_verdict_is_kept_for_whoever_retries_all_the_same(world: World, tmp_path: Path) -> None:
+    end = {"error_type": "JOB_ENTRYPOINT_COMMAND_ERROR", "driver_exit_code": 7, "message": "exit code 7"}
+    world.steps = [lambda: world.ray.put(ID, JobStatus.FAILED, **end)]
+    with pytest.raises(JobFailed):
+        await follow(world, tmp_path)
+    kept = await world.tools(tmp_path).archive.read(f"attempt-1/verdict-{ID}.json")
+    assert kept is not None
+    assert json.loads(kept) == {"cause": "entrypoint-failed", "decision": "fail"}
 
 
 async def test_a_cause_of_the_users_condemns_nothing(world: World, tmp_path: Path) -> None:

@@ -27,9 +27,11 @@ def world() -> World:
     return world
 
 
-async def submit(world: World, folder: Path, *, try_number: int = 1, task: str = "flight.train") -> Submitted:
-    ref = world.clusters[0]
-    return await submit_once(world.tools(folder), flight(), ref, JOB, task=task, try_number=try_number)
+async def submit(
+    world: World, folder: Path, *, try_number: int = 1, task: str = "flight.train", first_try: int = 0
+) -> Submitted:
+    ref, tries = world.clusters[0], {"try_number": try_number, "first_try": first_try}
+    return await submit_once(world.tools(folder), flight(), ref, JOB, task=task, **tries)
 
 
 async def test_the_first_submission_has_number_one(world: World, tmp_path: Path) -> None:
@@ -75,6 +77,28 @@ async def test_a_failed_submission_is_followed_by_the_next_number(
     again = await submit(world, tmp_path, try_number=2)
     assert (again.number, again.adopted) == (2, False)
     assert again.id != first.id
+
+
+@pytest.mark.parametrize(
+    ("decision", "first_try", "trained_again"),
+    [
+        ("fail", 1, False),  # Airflow lost the failure, and retries what a retry cannot mend
+        ("fail", 2, True),  # a person cleared the task
+        ("retry_after", 1, True),
+        (None, 1, True),
+    ],
+)
+async def test_what_a_retry_cannot_mend_is_not_trained_again_unless_a_person_wants_it(
+    world: World, tmp_path: Path, decision: str | None, first_try: int, trained_again: bool
+) -> None:
+    first = await submit(world, tmp_path)
+    world.ray.put(first.id, JobStatus.FAILED)
+    if decision:
+        kept = {"cause": "entrypoint-failed", "decision": decision}
+        await world.tools(tmp_path).archive.write_json(submission.verdict_file(flight(), first.id), kept)
+    again = await submit(world, tmp_path, try_number=2, first_try=first_try)
+    assert (again.id != first.id, again.adopted) == (trained_again, not trained_again)
+    assert len(world.ray.submitted) == 1 + trained_again
 
 
 async def test_a_restart_in_mid_try_follows_its_own_failed_submission(world: World, tmp_path: Path) -> None:
