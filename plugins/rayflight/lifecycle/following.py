@@ -32,6 +32,7 @@ from rayflight.states import JobStatus
 _POLL = 0.7  # seconds: a line must be in the task log within 2 s; the Jobs API has no watch
 _LOOK = timedelta(seconds=5)  # how often both layers are looked at while nothing changes
 _SILENCE = timedelta(minutes=10)  # after which an unreachable cluster ends the wait
+_SAY_AGAIN = timedelta(minutes=1)
 _LAST_LINES = timedelta(minutes=1)  # how long the log of an ended job is asked for where nobody serves it
 _LOOKS_AFTER, _BETWEEN_LOOKS = 6, 1.0  # at an end whose cause lies below and has not come up yet; seconds
 _DIED_SOMEHOW = frozenset({"worker-process-died", "ray-node-dead"})
@@ -79,6 +80,7 @@ class Follower:
     began: datetime | None = None
     looked_at: datetime | None = None
     glanced_at: datetime | None = None
+    silence_said: datetime | None = None
     driver_node_id: str = ""
     memory: Memory = field(default_factory=Memory)
     snapshot: Snapshot | None = None
@@ -309,8 +311,12 @@ class Follower:
         """Says it once; the head may be gone, which Kubernetes knows even while the dashboard is silent."""
         now = self.tools.now()
         if self.silent_since is None:
-            self.silent_since = now
+            self.silent_since = self.silence_said = now
             self.tools.say("The cluster does not answer, the job is followed on: %s", error)
+        elif self.silence_said and now - self.silence_said >= _SAY_AGAIN:
+            self.silence_said = now
+            seconds = (now - self.silent_since).total_seconds()
+            self.tools.say("The cluster has not answered for %.0f s: %s", seconds, error)
         try:
             if await self._head_is_gone():
                 await self._lost(self.tools.backend.jobs(self.ref))

@@ -113,14 +113,17 @@ async def test_the_result_carries_the_last_progress_report(world: World, tmp_pat
 async def test_a_dashboard_that_is_silent_for_a_while_kills_nothing(world: World, tmp_path: Path) -> None:
     world.steps = [
         lambda: setattr(world.ray, "silent", True),
-        *[lambda: None] * 60,
+        *[lambda: None] * 130,
         lambda: setattr(world.ray, "silent", False),
         prints(world, "still here\n"),
         becomes(world, JobStatus.SUCCEEDED),
     ]
     await follow(world, tmp_path)
     assert await archived(world, tmp_path) == b"still here\n"
-    assert sum("does not answer" in line for line in world.said) == 1
+    assert sum("is followed on" in line for line in world.said) == 1
+    assert [line.partition(":")[0] for line in world.said if "has not answered" in line] == [
+        f"The cluster has not answered for {seconds} s" for seconds in (60, 120)
+    ]
 
 
 async def test_a_failed_training_fails_with_its_last_lines(world: World, tmp_path: Path) -> None:
