@@ -17,6 +17,7 @@ from rayflight.lifecycle.driver_log import DriverLog
 from rayflight.lifecycle.fleet import read_history
 from rayflight.lifecycle.flight import Flight, Tools, recording
 from rayflight.lifecycle.hang_records import with_its_hang
+from rayflight.lifecycle.provision import clusters_of
 from rayflight.lifecycle.submission import NUMBER
 from rayflight.recorder import POD, TIMELINE, Change, columns
 from rayflight.snapshot.model import Snapshot
@@ -45,7 +46,7 @@ class Collected:
 
 async def collect(tools: Tools, flight: Flight) -> Collected:
     """Logs of pods and Ray nodes, objects of both layers, and the whole driver log of each submission."""
-    refs = await tools.backend.find(flight.namespace, flight.owner.flight_selector())
+    refs = await clusters_of(tools, flight)
     totals = [await _cluster(tools, flight, ref) for ref in refs]
     gaps = [gap for ref in refs for gap in await _last_lines(tools, flight, ref)]
     driver = await _driver_logs(tools, flight)

@@ -11,6 +11,7 @@ from rayflight.backends.base import ClusterRef
 from rayflight.errors import ApiUnreachable, TeardownIncomplete
 from rayflight.labels import KEEP_UNTIL
 from rayflight.lifecycle.flight import Flight, Tools, recording
+from rayflight.lifecycle.provision import clusters_of
 from rayflight.snapshot.model import Pod, Snapshot
 from rayflight.specs import TeardownPolicy
 
@@ -69,7 +70,7 @@ def gpus(pod: Pod) -> float:
 async def tear_down(tools: Tools, flight: Flight, *, failed: bool, deadline: datetime) -> Landing:
     """Every attempt of this flight. Raises TeardownIncomplete at the deadline, naming what is left and why."""
     began = tools.now()
-    refs = list(await tools.backend.find(flight.namespace, flight.owner.flight_selector()))
+    refs = list(await clusters_of(tools, flight))
     held = HeldGpus()
     for ref in refs:
         held.see(await tools.observe(ref, ray=False), tools.now())
@@ -99,7 +100,7 @@ async def tear_down(tools: Tools, flight: Flight, *, failed: bool, deadline: dat
 
 async def gone(tools: Tools, flight: Flight, *, deadline: datetime) -> Landing:
     """Wait, delete nothing. Raises TeardownIncomplete."""
-    refs = await tools.backend.find(flight.namespace, flight.owner.flight_selector())
+    refs = await clusters_of(tools, flight)
     held = HeldGpus()
     for ref in refs:
         await _gone(tools, ref, held, deadline)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rayflight.errors import TeardownIncomplete
+from rayflight.backends.base import ClusterRef
+from rayflight.errors import TeardownIncomplete, TokenRefused
 from rayflight.labels import Owner
+from rayflight.lifecycle.provision import provision
 from rayflight.lifecycle.teardown import Landing, tear_down
 from rayflight.snapshot.model import Condition
 from tests.made_up import START, head, snapshot, worker
@@ -85,3 +87,22 @@ async def test_a_successful_flight_is_never_kept(world: World, tmp_path: Path) -
 
 async def test_nothing_there_is_a_proper_landing(tmp_path: Path) -> None:
     assert (await land(World(), tmp_path)).clusters == ()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_cluster_that_was_never_asked_for_needs_no_server_that_answers(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    async def refuse(*_: object) -> list[ClusterRef]:
+        raise TokenRefused("The API server refused the credentials")
+
+    if asked:
+        world.clusters.clear()
+        await provision(world.tools(tmp_path), flight())
+    monkeypatch.setattr(world, "find", refuse)
+    if asked:
+        with pytest.raises(TokenRefused):
+            await land(world, tmp_path)
+    else:
+        assert (await land(world, tmp_path)).clusters == ()
+        assert any("never asked for a cluster" in line for line in world.said)
