@@ -206,7 +206,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="NAME,NAME", help="these drills")
     parser.add_argument("--quick", action="store_true", help="the subset that runs for every change")
     parser.add_argument("--having", action="append", default=[], metavar="WHAT", help="what the testbed has: kueue")
-    parser.add_argument("--parallel", type=int, default=3, help="flights at once (default: %(default)s)")
+    parser.add_argument("--parallel", type=int, default=2, help="flights at once (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="none begins later (default: %(default)g)")
     parser.add_argument("--kubeconfig", type=Path, help="a cluster that has KubeRay, instead of the testbed")
     parser.add_argument("--namespace", help="the namespace that may be used there")
