@@ -144,7 +144,13 @@ class AirflowClient:
         body: dict[str, Any] = {"logical_date": None, "conf": dict(conf or {})}
         if run_id:
             body["dag_run_id"] = run_id
-        answer = self._send("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
+        path = f"/api/v2/dags/{dag_id}/dagRuns"
+        try:
+            answer = self._send("POST", path, body)
+        except RuntimeError as error:
+            if "Database error" not in str(error):  # SQLite was locked for longer than it waits: nothing was written
+                raise
+            answer = self._send("POST", path, body)
         return Run(dag_id, answer["dag_run_id"])
 
     def runs(self, dag_id: str) -> set[str]:
