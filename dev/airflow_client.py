@@ -144,13 +144,7 @@ class AirflowClient:
         body: dict[str, Any] = {"logical_date": None, "conf": dict(conf or {})}
         if run_id:
             body["dag_run_id"] = run_id
-        path = f"/api/v2/dags/{dag_id}/dagRuns"
-        try:
-            answer = self._send("POST", path, body)
-        except RuntimeError as error:
-            if "Database error" not in str(error):  # SQLite was locked for longer than it waits: nothing was written
-                raise
-            answer = self._send("POST", path, body)
+        answer = self._send_until_unlocked(f"/api/v2/dags/{dag_id}/dagRuns", body)
         return Run(dag_id, answer["dag_run_id"])
 
     def runs(self, dag_id: str) -> set[str]:
@@ -313,6 +307,15 @@ class AirflowClient:
 
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return _checked(self._http.get(path, params=query))
+
+    def _send_until_unlocked(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """SQLite may be locked for longer than Airflow waits; nothing was written then."""
+        for pause in (1.0, 5.0, 15.0):
+            answer = self._http.request("POST", path, json=body)
+            if answer.status_code != 500 or "Database error" not in answer.text:
+                return _checked(answer)
+            time.sleep(pause)
+        return self._send("POST", path, body)
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return _checked(self._http.request(method, path, json=body))

@@ -242,7 +242,7 @@ class Follower:
         except ApiUnreachable:
             session = ""
         then = self.memory.before
-        snapshot = await self._observe()
+        diagnosis = await self._judged(then)
         why = (
             "the cluster's head was replaced"
             if session and session != self.session
@@ -251,18 +251,27 @@ class Follower:
         evidence = (
             Evidence(object=str(self.ref), text=f"Ray session was {self.session}, is {session or 'unreachable'}"),
         )
-        diagnosis = diagnose(
-            snapshot,
-            previous=then,
-            submission=self.submission_id,
-            session=self.session,
-            history=self.memory.leavings,
-        )
         if diagnosis.cause is None:
             diagnosis = Diagnosis(
                 verdict="cause", cause=_head_lost(self.submission_id, why, evidence), facts=diagnosis.facts
             )
         raise JobFailed(f"Submission {self.submission_id} is lost", which=f"on {self.ref}", diagnosis=diagnosis)
+
+    async def _judged(self, then: Snapshot | None) -> Diagnosis:
+        """Of a suspended cluster not before it is known who suspended it, or some seconds have passed."""
+        for look in range(1, _LOOKS_AFTER + 1):
+            seen = await self._observe()
+            diagnosis = diagnose(
+                seen,
+                previous=then,
+                submission=self.submission_id,
+                session=self.session,
+                history=self.memory.leavings,
+            )
+            if look == _LOOKS_AFTER or not _is_suspended(seen) or _says_who_suspended(seen, diagnosis):
+                break
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        return diagnosis
 
     async def _watch_both_layers(self, log: DriverLog) -> None:
         """A job that can never finish stays RUNNING: look at both layers, and end it when that picture holds."""
@@ -280,8 +289,9 @@ class Follower:
             self.hopeless_since = None
             return
         self.hopeless_since = self.hopeless_since or now
-        # Suspended: all pods go, though Ray says RUNNING until its head's grace period is over. Nothing will settle.
-        if _is_suspended(seen) or now - self.hopeless_since >= _SETTLE:
+        # Suspended: all pods go, though Ray says RUNNING until its head's grace period is over. Nothing will settle,
+        # once it is known who suspended it: what Kueue says of that is seen some seconds after the pods begin to go.
+        if _says_who_suspended(seen, diagnosis) or now - self.hopeless_since >= _SETTLE:
             raise JobFailed(
                 f"Submission {self.submission_id} is {self.status} but can never finish",
                 which=f"on {self.ref}",
@@ -360,6 +370,11 @@ class Follower:
                 consequences=(replace(cause, consequence_of=(hang.id,)),),
             ),
         )
+
+
+def _says_who_suspended(seen: Snapshot, diagnosis: Diagnosis) -> bool:
+    cause = diagnosis.cause.id if diagnosis.cause else ""
+    return _is_suspended(seen) and (cause.startswith("kueue-") or cause == "suspended-by-hand")
 
 
 def _is_suspended(seen: Snapshot) -> bool:

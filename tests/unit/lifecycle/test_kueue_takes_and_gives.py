@@ -1,5 +1,6 @@
 """A queued cluster says whom it waits for; one that Kueue takes ends its job at once and keeps its place."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from rayflight.lifecycle.submission import submission_id
 from rayflight.snapshot.model import Condition
 from rayflight.snapshot.surroundings import Queue, QueuePlace, Workload
 from rayflight.states import JobStatus, Stage
-from tests.made_up import UID, at, cluster, snapshot
+from tests.made_up import UID, at, cluster, head, snapshot, worker
 from tests.world import SHAPE, World, flight
 
 LABEL = {"kueue.x-k8s.io/queue-name": "gpus"}
@@ -103,6 +104,30 @@ async def test_the_same_when_nobody_answers_any_more(tmp_path: Path) -> None:
     follower = Follower(tools=world.tools(tmp_path), flight=QUEUED, ref=ref, submission_id=JOB, session="session_1")
     with pytest.raises(JobFailed, match="preempted"):
         await follower.follow()
+
+
+async def test_pods_that_go_before_kueue_says_why_are_not_taken_for_a_lost_head(tmp_path: Path) -> None:
+    flying, reserved = cluster(labels=LABEL), workload(OTHER.conditions[0])
+    world = World(seen=snapshot(cluster=flying, workloads=(reserved,), queues=QUEUES))
+    ref = world.hold(session=world.ray.session)
+    world.ray.put(JOB, JobStatus.RUNNING)
+    taken = replace(flying, suspended=True)
+    going = (head(deleting_since=at(60)), worker(1, deleting_since=at(60)), worker(2, deleting_since=at(60)))
+
+    def take() -> None:
+        world.seen = replace(world.seen, cluster=taken, pods=going)
+
+    def say() -> None:
+        world.seen = replace(world.seen, workloads=(TAKEN,))
+
+    world.steps = [*[lambda: None] * 4, take, *[lambda: None] * 2, say, *[lambda: None] * 4]
+    follower = Follower(
+        tools=world.tools(tmp_path), flight=QUEUED, ref=ref, submission_id=JOB, session=world.ray.session
+    )
+    with pytest.raises(JobFailed) as failed:
+        await follower.follow()
+    assert failed.value.diagnosis.cause is not None
+    assert failed.value.diagnosis.cause.id == "kueue-preempted"
 
 
 async def test_a_retry_waits_with_the_taken_cluster_for_its_turn_and_makes_sure_of_it_anew(tmp_path: Path) -> None:
