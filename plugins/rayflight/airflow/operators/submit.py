@@ -97,9 +97,9 @@ class SubmitRayJob(FlightOperator):
         job = self.the_job(flight)
         flight = replace(flight, owner=ref.owner) if ref.owner else flight
         ti = context["ti"]
-        first = max(ti.max_tries - (self.retries or 0) + 1, 1)  # since it was last cleared
+        tries = {"first_try": max(ti.max_tries - (self.retries or 0) + 1, 1), "try_number": ti.try_number}
         submitted, url = self.run_async(
-            lambda tools: _submit(tools, flight, ref, job, task=_in_full(ti), tries=(first, ti.try_number)), flight
+            lambda tools: _submit(tools, flight, ref, job, task=_in_full(ti), **tries), flight
         )
         RayDashboardLink().push(context, url)
         if not self.wait:
@@ -156,9 +156,9 @@ async def _usable(tools: Tools, flight: Flight, try_number: int) -> ClusterRef |
 
 
 async def _submit(
-    tools: Tools, flight: Flight, ref: ClusterRef, job: JobSpec, *, task: str, tries: tuple[int, int]
+    tools: Tools, flight: Flight, ref: ClusterRef, job: JobSpec, *, task: str, first_try: int, try_number: int
 ) -> tuple[Submitted, str | None]:
     from rayflight.lifecycle.submission import submit_once
 
-    submitted = await submit_once(tools, flight, ref, job, task=task, first_try=tries[0], try_number=tries[1])
+    submitted = await submit_once(tools, flight, ref, job, task=task, first_try=first_try, try_number=try_number)
     return submitted, tools.backend.dashboard_url(ref)

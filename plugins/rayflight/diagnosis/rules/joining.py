@@ -104,13 +104,11 @@ def _no_way(case: Case) -> Iterable[Finding]:
     served, head = _served(case), case.now.head
     if served is None or head is None:
         return
-    rest = [
-        pod
-        for pod in _waiting(case)[1]
-        if _lasts(case, pod, served.since, _NO_WAY_SECONDS) or _failed_checks(case, pod, served.since)
-    ]
+    failed = [(pod, _failed_checks(case, pod, served.since)) for pod in _waiting(case)[1]]
+    proven = [(pod, checks) for pod, checks in failed if checks or _lasts(case, pod, served.since, _NO_WAY_SECONDS)]
+    rest = [pod for pod, _ in proven]
     if rest:
-        checks = _failed_checks(case, rest[0], served.since)
+        checks = proven[0][1]
         yield Finding(
             id="head-not-reachable",
             title="Worker pods cannot reach the head",
