@@ -1,4 +1,7 @@
-"""Creates the cluster of an attempt, or adopts the one that this same attempt made; keeps sweeps within their limit."""
+"""Creates the cluster of an attempt, or adopts the one that this same attempt made; keeps sweeps within their limit.
+
+Knows what was ever asked for: who looks for a flight's clusters finds them here.
+"""
 
 from __future__ import annotations
 

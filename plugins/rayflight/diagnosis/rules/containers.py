@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
-from rayflight.diagnosis.memory import out_of_memory
+from rayflight.diagnosis.out_of_memory import out_of_memory
 from rayflight.findings import Decision, Evidence, Finding, Layer
 from rayflight.snapshot.model import Container, Event, Pod, Termination
 

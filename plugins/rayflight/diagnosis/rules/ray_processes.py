@@ -9,7 +9,7 @@ from dataclasses import replace
 from rayflight.diagnosis import quoting
 from rayflight.diagnosis.case import Case, Depth, Rule
 from rayflight.diagnosis.kinds import KINDS
-from rayflight.diagnosis.memory import out_of_memory
+from rayflight.diagnosis.out_of_memory import out_of_memory
 from rayflight.findings import Decision, Evidence, Finding
 from rayflight.snapshot.model import Container, Job, Pod, RayNode
 from rayflight.snapshot.readiness import map_pods
